@@ -84,20 +84,15 @@ class RelayFailed(DmError):
 
 
 class RelayKeepsDying(DmError):
-    """The relay of a source crashes soon after every start. The exit code of a relay that outlived its starter is not
-    known."""
+    """The relay of a source crashes soon after every start."""
 
     source: str
     deaths: int
-    exit_code: int | str
     log_path: str
     tail: str
 
     code = "DM-9031"
-    what = (
-        "the relay of source {source} crashed {deaths} times in a row, the last time with exit code {exit_code}. "
-        "The end of its log ({log_path}):\n{tail}\n"
-    )
+    what = "the relay of source {source} crashed {deaths} times in a row. The end of its log ({log_path}):\n{tail}\n"
     hint = "Fix the problem in the log, then start it again: the relay continues after its files."
 
 

@@ -149,9 +149,9 @@ def error_of(
             return RelayStopped(source)
         case EndedByError(error):
             return RelayFailed(source, error)
-        case EndedByCrash(code, tail):
+        case EndedByCrash(_, tail):
             # A message shows only the beginning of a long field.
-            return RelayKeepsDying(source, deaths, code, str(log_path), masked(tail)[-LONGEST_FIELD:])
+            return RelayKeepsDying(source, deaths, str(log_path), masked(tail)[-LONGEST_FIELD:])
         case _:
             assert_never(end)
 

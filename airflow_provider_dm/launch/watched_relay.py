@@ -76,7 +76,7 @@ class WatchedRelay:
         directory, log_path = Path(self.spec.source.relay_dir), self.kept.log_path
         if self.kept.deaths > self.kept.deaths_allowed and holder_of(directory) is None:  # counted by a trigger
             tail = self.tail()[-LONGEST_FIELD:]
-            raise RelayKeepsDying(self.source_id, self.kept.deaths, "unknown", str(log_path), tail)
+            raise RelayKeepsDying(self.source_id, self.kept.deaths, str(log_path), tail)
         prepare_shared_relay(self.spec.source.config, directory)
         began = time.monotonic()
         while not self.is_ended:
