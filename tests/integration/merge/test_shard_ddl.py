@@ -8,8 +8,6 @@ from airflow_provider_dm.engine.errors import NotSupportedYet
 from airflow_provider_dm.engine.merge import contests
 from airflow_provider_dm.engine.merge.errors import RowsCollide, RowWaitsForHeldRow
 from airflow_provider_dm.engine.meta.records import Operator, OperatorKind, SqlPattern
-from airflow_provider_dm.engine.mysql.identifiers import TableName
-from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.engine.sync.errors import ShardDdlRefused
 from airflow_provider_dm.engine.sync.runner import LocalRunner
 from airflow_provider_dm.engine.verify import verification
@@ -101,10 +99,6 @@ def test_the_seeds_example_of_two_sources_with_one_table_each(shops: Shops, firs
     shops.write("a", "INSERT INTO o_1 VALUES (1, 'a')")
     shops.write("b", "INSERT INTO o_2 VALUES (11, 'b')")
     shops.load()
-    # What another life of a task of this name has left behind is no report of this one.
-    target = TableName(shops.schema, "o")
-    stale = reported(None, "test", target, 0, DdlInfo(second, ("ADD x",), at="long ago"), {"a", "b"})
-    shops.store.change_ddl_lock("test", stale.id, 0, lambda _: stale.to_json())
     table = {"a": "o_1", "b": "o_2"}
     shops.write(first, f"ALTER TABLE {table[first]} ADD COLUMN c int DEFAULT 7")
     shops.write(first, f"INSERT INTO {table[first]} VALUES (2, 'V2', 1)")

@@ -86,9 +86,6 @@ class ShardLocks:
         assert lock is not None
         match turn:
             case Turn.CONFLICT:
-                if stale := self._stale(group, lock):
-                    self._withdraw(group, stale)
-                    return f"for {', '.join(stale)}"
                 conflict = lock.conflict_of(self.source.fence.ref.source)
                 if conflict is not None:
                     raise conflict
@@ -104,33 +101,10 @@ class ShardLocks:
             case _:
                 return self._not_ready(group, item_due(group, names), lock)
 
-    def _stale(self, group: Group, lock: locks.Lock) -> list[str]:
-        """Return the sources whose reports are left from a deleted task with the same name.
-
-        A source with a valid report has held-back rows according to the target, or has passed the DDL.
-        """
-        connection, ref = target_connection(self.source.target), self.source.fence.ref
-        holding = {shard.source for shard in held_shards(connection, ref, group.target)}
-        stale = []
-        for source in lock.synced:
-            there = self._group_of(source, group.target)
-            resolved = -1 if there is None else there.resolved
-            if resolved < group.resolved or (resolved == group.resolved and source not in holding):
-                stale.append(source)
-        return stale
-
     def _group_of(self, source: str, target: TableName) -> Group | None:
         ref = self.source.fence.ref.of_source(source)
         groups = read_groups(target_connection(self.source.target), ref)
         return next((lock for lock in groups if lock.target == target), None)
-
-    def _withdraw(self, group: Group, sources: Collection[str]) -> None:
-        def change(lock: locks.Lock | None) -> locks.Lock | None:
-            for source in sources:
-                lock = None if lock is None else locks.withdrawn(lock, source)
-            return lock
-
-        self._change(group.target, group.resolved, change)
 
     def _not_ready(self, group: Group, item: ShardDdl, lock: locks.Lock) -> str:
         """Return why the DDL cannot be executed according to the target, as "for …"; "": it can."""
