@@ -44,7 +44,6 @@ class BinlogSettings:
     """FULL, MINIMAL or NOBLOB."""
     value_options: str
     """PARTIAL_JSON: updates of JSON are logged as changes."""
-    compression: bool
     gtid_mode: str
     """MySQL's gtid_mode; ON for other servers: MariaDB always has GTIDs."""
     expire_seconds: int
@@ -110,7 +109,7 @@ def list_binlogs(connection: Connection) -> list[BinlogSize]:
 def binlog_settings(connection: Connection) -> BinlogSettings:
     """Read the binlog settings. A setting that the release lacks is no error."""
     server = server_info(connection).capabilities
-    names = f"log_bin|binlog_format|binlog_row_image|binlog_row_value_options|{server.compression_variable}"
+    names = "log_bin|binlog_format|binlog_row_image|binlog_row_value_options"
     more = "gtid_mode|binlog_expire_logs_seconds|expire_logs_days"
     rows = query(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name REGEXP %s", (f"^({names}|{more})$",))
     values = {text(name).lower(): text(value) for name, value in rows}
@@ -120,7 +119,6 @@ def binlog_settings(connection: Connection) -> BinlogSettings:
         format=values.get("binlog_format", server.unstated_format),
         row_image=values.get("binlog_row_image", "").upper(),
         value_options=values.get("binlog_row_value_options", "").upper(),
-        compression=_on(values.get(server.compression_variable)),
         gtid_mode=values.get("gtid_mode", "") if server.gtids_can_be_off else "ON",
         expire_seconds=int(values.get("binlog_expire_logs_seconds", "0") or 0) or int(days * 86400),
     )

@@ -69,7 +69,6 @@ class Capabilities:
     """COM_BINLOG_DUMP_GTID is supported, with 64-bit positions."""
     unstated_format: str = "ROW"
     """The binlog_format of a server without that variable; "": unknown."""
-    compression_variable: str = "binlog_transaction_compression"
     cascades_can_be_logged: bool = False
     """innodb_native_foreign_keys decides whether rows changed by a foreign key are logged."""
     lists_prepared: str | None = None
@@ -214,7 +213,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             stated_gtids_are_complete=True,
             leaves_torn_files=True,
             unstated_format="",
-            compression_variable="log_bin_compress",
             lists_prepared="XA RECOVER FORMAT='SQL'",
             snapshots_are_located=True,
             shows_widths=True,

@@ -53,7 +53,6 @@ SOURCE_CHECKS: Final[tuple[Check[SourceFacts], ...]] = (
     Check("binlog_enable", "binlog_enable", binlog.check_enabled),
     Check("binlog_format", "binlog_format", binlog.check_format, _follows),
     Check("binlog_row_image", "binlog_row_image", binlog.check_row_image, _follows),
-    Check("binlog_compression", "binlog_format", binlog.check_compression, _follows),
     Check("binlog_db", "binlog_db", binlog.check_schemas, _follows),
     Check("binlog_retention", "binlog_enable", binlog.check_retention, _follows),
     Check("meta_position", "meta_position", binlog.check_start, _follows),

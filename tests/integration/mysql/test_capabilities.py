@@ -144,7 +144,7 @@ PROBES: Final[dict[str, Callable[[Session], object]]] = {
 _ELSEWHERE: Final = (
     "flavour title oldest family identity server_uuid writes_binlog binlog_status monitor_privilege "
     "executed_gtids gtids_at gtids_can_be_off stated_gtids_are_complete leaves_torn_files dumps_by_gtid kill "
-    "unstated_format compression_variable cascades_can_be_logged lists_prepared snapshots_are_located weighs_text "
+    "unstated_format cascades_can_be_logged lists_prepared snapshots_are_located weighs_text "
     "flush_waits savepoints_release_locks under_sql_mode text_is_utf8 updates_index_0 upserts_wide_bits checks_need "
     "max_error_count_rises alters_one_change_at_a_time computes_as_sources default_functions changes_charsets ddl_jobs "
     "names_lock_holders adds_indexes_faster foreign_keys_need transaction_limits "

@@ -36,12 +36,6 @@ def _set_globally(name: str, found: str, wanted: str, *, wrong: bool, fine: str)
     return verdict(wrong, State.FAIL, f"{name} is {found}", remedy, fine=fine)
 
 
-def check_compression(facts: SourceFacts) -> Findings:
-    name = facts.info.capabilities.compression_variable
-    how = f"compressed ({name}), which is supported" if facts.binlog.compression else "not compressed"
-    return [(State.OK, f"the binlog is {how}", "")]
-
-
 def check_schemas(facts: SourceFacts) -> Findings:
     """Check binlog-do-db and binlog-ignore-db: changes that are not logged cannot be replicated."""
     if not facts.binlog.log_bin:
