@@ -22,7 +22,7 @@ class CommandVerb(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-TEXT_VERBS: Final = frozenset({"run", "import-checkpoint", "meta"})
+TEXT_VERBS: Final = frozenset({"run", "meta"})
 """The verbs that answer in text unless --json is given; DM has none of them."""
 
 VERBS: Final[Mapping[str, CommandVerb]] = {
@@ -61,11 +61,6 @@ VERBS: Final[Mapping[str, CommandVerb]] = {
             "start-task task.yaml -s mysql-01.yaml",
             "start-task task.yaml -s mysql-01.yaml --remove-meta",
         ),
-    ),
-    "import-checkpoint": CommandVerb(
-        "import_checkpoint",
-        "take over a task of DM, at DM's checkpoint in the target",
-        ("import-checkpoint task.yaml -s mysql-01.yaml",),
     ),
     "pause-task": CommandVerb(
         "task_control",

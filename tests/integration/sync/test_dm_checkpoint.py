@@ -5,11 +5,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 
-from airflow_provider_dm.cli.main import main
+from airflow_provider_dm.engine.config.task import TaskMode
 from airflow_provider_dm.engine.downstream import removal
 from airflow_provider_dm.engine.downstream.claim import claim_generation, current_generation
 from airflow_provider_dm.engine.downstream.errors import Fenced, SubtaskMissing, TargetWentBack
@@ -19,7 +18,6 @@ from airflow_provider_dm.engine.downstream.session import run_transaction, targe
 from airflow_provider_dm.engine.downstream.subtask import begin_subtask
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.errors import LeaseHeld
-from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -27,6 +25,8 @@ from airflow_provider_dm.engine.shard.lock import DdlInfo, reported
 from airflow_provider_dm.engine.sync.checkpoint import CheckpointPoints, DmPoints
 from airflow_provider_dm.engine.sync.start import begin_incremental
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
+from airflow_provider_dm.launch.inputs import Inputs
+from airflow_provider_dm.launch.starts import with_starts
 from tests.dm_tables import INT, LONG, NOT_NULL_KEY, VARCHAR, DmTable, column, index, table_info
 from tests.integration.sync.conftest import HOLDER, SOURCE_ID, SyncKit, rows_of
 
@@ -229,57 +229,23 @@ def points(source: SyncSource, target: Endpoint) -> DmPoints:
     return DmPoints(source, partial(run_transaction, target))
 
 
-def files_of(kit: SyncKit) -> list[str]:
-    """DM's files of the kit's task, as arguments of dmctl."""
-    login = {"host": kit.target.host, "port": kit.target.port, "user": kit.target.user}
-    task = {
-        "name": kit.task,
-        "task-mode": "all",
-        "meta-schema": kit.meta_schema,
-        "target-database": login,
-        "mysql-instances": [{"source-id": SOURCE_ID, "block-allow-list": "ours"}],
-        "block-allow-list": {"ours": {"do-dbs": [kit.schema]}},
-    }
-    upstream = {"host": kit.source.host, "port": kit.source.port, "user": kit.source.user}
-    source = {"source-id": SOURCE_ID, "from": upstream}
-    for name, content in (("task.yaml", task), ("source.yaml", source)):
-        (kit.folder / name).write_text(json.dumps(content))
-    work = ["--work-dir", str(kit.folder / "work"), "--meta-url", kit.meta_url, "--json"]
-    return [str(kit.folder / "task.yaml"), "--source", str(kit.folder / "source.yaml"), *work]
-
-
 def fail(_connection: object, fence: Fence) -> None:
     raise SubtaskMissing(*fence.ref.key)
 
 
-def test_a_task_is_taken_over_by_hand_and_forgotten(
-    one_kit: SyncKit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`import-checkpoint` begins a task of DM whose load is DM's, once; it cannot be removed during a run."""
+def test_a_task_that_was_taken_over_is_forgotten(one_kit: SyncKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DM has loaded it, and it cannot be removed during a run."""
     one_kit.create("plain")
-    one_kit.write("INSERT INTO plain VALUES (1, 'DM')")
-    one_kit.target.sql("INSERT INTO plain VALUES (1, 'DM')", database=one_kit.schema)
     start = one_kit.upstream()
     one_kit.write("INSERT INTO plain VALUES (2, 'log')")
-
-    def dmctl(verb: str) -> dict[str, Any]:
-        main([verb, *files_of(one_kit)])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-        return found
-
-    assert "is not taken over" in dmctl("import-checkpoint")["msg"]
     dm = DmTable(one_kit.target, one_kit.meta_schema)
     dm.create()
     dm.put(start, leaving=start)
-    taken = dmctl("import-checkpoint")
-    assert taken["sources"] == [{"source": SOURCE_ID, "start": str(start), "overwrite_until": None}]
-    (noted,) = one_kit.store.list_subtasks(task=one_kit.task)
-    assert (noted.stage, noted.needed, noted.applied) == (Stage.STOPPED, start, start), "a purge may go up to there"
-    assert "has started here" in dmctl("import-checkpoint")["msg"]
-    assert rows_of(one_kit.target, one_kit.schema, "plain") == [(1, b"DM")], "nothing of the log is applied by that"
+    target, source = one_kit.endpoint(one_kit.target, "target").resolve(), one_kit.source_spec()
+    whole = one_kit.spec().task.model_copy(update={"task_mode": TaskMode.ALL})
+    begins = with_starts(Inputs(whole, (source.config,), (source.endpoint.resolve(),), target)).task
+    assert (begins.task_mode, str(begins.subtask(SOURCE_ID).start)) == (TaskMode.INCREMENTAL, str(start))
     one_kit.sync_and_compare()
-
-    target = one_kit.endpoint(one_kit.target, "target").resolve()
 
     def forget() -> list[str]:
         return remove_progress(one_kit.store, target, one_kit.meta_schema, one_kit.task, [SOURCE_ID], who="test")
