@@ -4,9 +4,7 @@ It is all that a relay process does but for signals and the start of an interpre
 pull for.
 """
 
-import os
 import threading
-from collections.abc import Mapping
 
 from airflow_provider_dm.engine.errors import DmError
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -17,17 +15,16 @@ from airflow_provider_dm.engine.relay.spec import RelaySpec
 class RelayThread:
     """A running or ended relay. `error`: what it has ended with."""
 
-    def __init__(self, spec: RelaySpec, env: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, spec: RelaySpec) -> None:
         self.error: DmError | None = None
         self._stop = threading.Event()
-        self._environment = dict(env)
         self._thread = threading.Thread(target=self._run, args=(spec,), name="relay", daemon=True)
         self._thread.start()
 
     def _run(self, spec: RelaySpec) -> None:
         try:
-            with MetaStore.open(spec.meta_url.resolve("the metadata DB", self._environment)) as store:
-                run_relay(spec, store, self._stop, self._environment)
+            with MetaStore.open(spec.meta_url.resolve("the metadata DB")) as store:
+                run_relay(spec, store, self._stop)
         except DmError as error:  # as `relay.child`: it is in the metadata DB as well
             self.error = error
 

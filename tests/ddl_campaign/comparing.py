@@ -108,9 +108,9 @@ def _cell(name: str, kind: str, as_json: set[str]) -> str:
     return f"CONCAT(`{name}`)"
 
 
-def _rows(server: Server, schema: str, table: str, as_json: set[str], where: str = "") -> Counter[str]:
+def _rows(server: Server, schema: str, table: str, as_json: set[str]) -> Counter[str]:
     with server.connect(database=schema, charset="utf8mb4") as connection, connection.cursor() as cursor:
-        return _read(cursor, _columns(server, schema, table), table, as_json, where)
+        return _read(cursor, _columns(server, schema, table), table, as_json)
 
 
 def _read(cursor: Any, columns: Columns, table: str, as_json: set[str], where: str = "") -> Counter[str]:

@@ -8,7 +8,6 @@ XCom or this file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -40,10 +39,10 @@ class SecretRef(Strict):
 
     env: str
 
-    def resolve(self, wanted_by: str, secrets: Mapping[str, str] = known) -> Secret:
+    def resolve(self, wanted_by: str) -> Secret:
         """Return the secret; `wanted_by` is its owner in error messages. Raises SecretMissing."""
         try:
-            return Secret(secrets[self.env])
+            return Secret(known[self.env])
         except KeyError:
             raise SecretMissing(self.env, wanted_by) from None
 
@@ -62,10 +61,10 @@ class EndpointSpec(Strict):
     use_tls: bool = False
     session: dict[str, str] = Field(default_factory=dict)
 
-    def resolve(self, secrets: Mapping[str, str] = known) -> Endpoint:
+    def resolve(self) -> Endpoint:
         """Return the endpoint with its password. Raises SecretMissing."""
         tls = Tls(self.tls_ca, self.tls_cert, self.tls_key) if self.use_tls or self.tls_ca else None
-        password = self.password.resolve(self.name, secrets) if self.password else Secret("")
+        password = self.password.resolve(self.name) if self.password else Secret("")
         return Endpoint(self.name, self.host, self.port, self.user, password, tls, tuple(self.session.items()))
 
 

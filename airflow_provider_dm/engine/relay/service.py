@@ -13,7 +13,6 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -21,7 +20,6 @@ from typing import Final, Literal
 
 import pymysql
 
-from airflow_provider_dm.engine.config.secrets import known
 from airflow_provider_dm.engine.errors import DmError, Reaction, describe
 from airflow_provider_dm.engine.meta.records import Stage
 from airflow_provider_dm.engine.meta.store import MetaStore
@@ -75,9 +73,7 @@ class RelayResult:
     location: Location | None
 
 
-def run_relay(
-    spec: RelaySpec, store: MetaStore, stop: threading.Event, secrets: Mapping[str, str] = known
-) -> RelayResult:
+def run_relay(spec: RelaySpec, store: MetaStore, stop: threading.Event) -> RelayResult:
     """Pull until `stop` is set, the desired stage is Stopped, or (`until: caught-up`) the goal is reached.
 
     Raises RelayLocked, RelayRunsElsewhere, RelayDirectoryUnusable, ServerUnreachable (never answered), AccessDenied,
@@ -89,7 +85,7 @@ def run_relay(
     spool = spec.spool
     reporter = Reporter(
         spec.source.config.source_id,
-        spec.source.endpoint.resolve(secrets),
+        spec.source.endpoint.resolve(),
         store,
         directory.root,
         stop,

@@ -14,16 +14,20 @@ from airflow_provider_dm.launch.secrets import PassedSecrets, secret_name
 from .conftest import META_PASSWORD, SOURCE_PASSWORD, TARGET_PASSWORD
 
 
-def test_the_app_gets_back_what_was_described_and_the_file_is_private(job: Job, tmp_path: Path) -> None:
+def test_the_app_gets_back_what_was_described_and_the_file_is_private(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "job.json"
+    for name, secret in job.secrets.by_name.items():
+        monkeypatch.setenv(name, secret)
     job.spec.write(path)
 
     read = JobSpec.read(path)
 
     assert read == job.spec
-    assert read.sources[0].endpoint.resolve(job.secrets.by_name).password.reveal() == SOURCE_PASSWORD
-    assert read.target.resolve(job.secrets.by_name).password.reveal() == TARGET_PASSWORD
-    assert META_PASSWORD in read.meta_url.resolve("the metadata DB", job.secrets.by_name).reveal()
+    assert read.sources[0].endpoint.resolve().password.reveal() == SOURCE_PASSWORD
+    assert read.target.resolve().password.reveal() == TARGET_PASSWORD
+    assert META_PASSWORD in read.meta_url.resolve("the metadata DB").reveal()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for password in (SOURCE_PASSWORD, TARGET_PASSWORD, META_PASSWORD):
         assert password not in path.read_text()
@@ -35,7 +39,7 @@ def test_tls_files_are_found_from_another_directory(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     spec = PassedSecrets().endpoint("TARGET", Endpoint("target", "h", 1, "u", tls=Tls(ca="ca.pem", cert="/c.pem")))
 
-    assert spec.resolve({}).tls == Tls(ca=str(tmp_path / "ca.pem"), cert="/c.pem", key=None)
+    assert spec.resolve().tls == Tls(ca=str(tmp_path / "ca.pem"), cert="/c.pem", key=None)
 
 
 def test_similar_names_get_separate_variables() -> None:
