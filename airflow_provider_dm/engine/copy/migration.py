@@ -152,7 +152,7 @@ class _Run:
             loading,
             self.hooks.runner,
             follow,
-            lambda: contests_of(source, servers_of(source), MOST_WHILE_COPYING),
+            lambda: contests_of(source, MOST_WHILE_COPYING),
             partial(self._spares, source),
             self._stops,
             readers=max(1, slots // loads),

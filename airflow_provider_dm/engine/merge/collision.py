@@ -11,49 +11,20 @@ holder, and the result has to be confirmed some time later (`contests`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.errors import ColumnDropped, RowsCollide
-from airflow_provider_dm.engine.mysql.connection import Connection
-from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
-from airflow_provider_dm.engine.reading.text_rows import TextCells
+from airflow_provider_dm.engine.merge.servers import ContestServers, KeyHolder, KeyValues, values_of
 from airflow_provider_dm.engine.rules.mapping import TableMapping, value_signature
-from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
-from airflow_provider_dm.engine.schema.model import Index, Table
+from airflow_provider_dm.engine.schema.codec import Row, Value
 
 LONGEST_VALUE: Final = 60
 """Maximum characters of a key value in a message."""
-
-
-KeyValues = dict[str, Value]
-"""Column name -> canonical value, never None."""
-
-
-@dataclass(frozen=True)
-class KeyHolder:
-    """A row of the target that holds the key of another row: its identity and its values of the unique key."""
-
-    key: Index
-    identity: KeyValues
-    values: KeyValues
-
-
-class CollisionQueries(Protocol):
-    def holders(self, row: ContestedRow, mapping: TableMapping) -> list[KeyHolder]:
-        """Return the rows in the target that have a unique value of this row."""
-        ...
-
-    def has(self, source: str, table: TableName, values: KeyValues, typed: Table) -> bool | None:
-        """Return True if a source table has a row with these values now; None if the source cannot be queried.
-
-        The values are canonical for the columns of `typed`. Raises ColumnDropped.
-        """
-        ...
 
 
 class CollisionVerdict(Enum):
@@ -88,16 +59,16 @@ class Collides:
 
 
 def verdict_on(
-    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
+    row: ContestedRow, mapping: TableMapping, feeders: Collection[Feeder], servers: ContestServers
 ) -> CollisionVerdict | Collides:
     """Return the verdict on a waiting row. `mapping`: the mapping of its source table; `feeders`: all source tables of
     its target."""
-    holders = queries.holders(row, mapping)
+    holders = servers.holders(row, mapping)
     if not holders:
         # find_holders cannot query a key over an expression
         may_be_missed = any(key.expression for key in mapping.target.unique_keys)
         return CollisionVerdict.FOREIGN if may_be_missed else CollisionVerdict.WAITS
-    verdicts = [_verdict_on_holder(row, one, mapping, feeders, queries) for one in holders]
+    verdicts = [_verdict_on_holder(row, one, mapping, feeders, servers) for one in holders]
     collision = next((verdict for verdict in verdicts if isinstance(verdict, Collides)), None)
     return collision or next(verdict for verdict in _PRECEDENCE if verdict in verdicts)
 
@@ -107,11 +78,11 @@ _PRECEDENCE: Final = (CollisionVerdict.PAST, CollisionVerdict.WAITS, CollisionVe
 
 
 def _verdict_on_holder(
-    row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], queries: CollisionQueries
+    row: ContestedRow, holder: KeyHolder, mapping: TableMapping, feeders: Collection[Feeder], servers: ContestServers
 ) -> CollisionVerdict | Collides:
     own = _without_constants(row_identity(row.row, mapping) | values_of(row.row, mapping, holder.key), mapping)
     try:
-        here = queries.has(row.source, row.table, own, mapping.source)
+        here = servers.has(row.source, row.table, own, mapping.source)
     except ColumnDropped:
         return CollisionVerdict.PAST
     if not here:
@@ -119,21 +90,21 @@ def _verdict_on_holder(
     others = [one for one in feeders if (one.source, one.table) != (row.source, row.table)]
     if not _is_same_row(row, holder, mapping):  # a collation may treat two rows of one source table as equal
         others = list(feeders)
-    answers = {one: _has_holder(one, holder, mapping, queries) for one in others}
+    answers = {one: _has_holder(one, holder, mapping, servers) for one in others}
     for feeder, has_holder in answers.items():
         if has_holder:
-            still = queries.has(row.source, row.table, own, mapping.source)
+            still = servers.has(row.source, row.table, own, mapping.source)
             return Collides(row, feeder, holder) if still else CollisionVerdict.WAITS
     return CollisionVerdict.UNKNOWN if None in answers.values() else CollisionVerdict.FOREIGN
 
 
-def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, queries: CollisionQueries) -> bool | None:
+def _has_holder(feeder: Feeder, holder: KeyHolder, mapping: TableMapping, servers: ContestServers) -> bool | None:
     """Return True if a source table has the holder; None if its source cannot be queried.
 
     A table that lacks a column of the key has no colliding row.
     """
     try:
-        return queries.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
+        return servers.has(feeder.source, feeder.table, holder.identity | holder.values, mapping.target)
     except ColumnDropped:
         return False
 
@@ -154,71 +125,6 @@ def _is_same_row(row: ContestedRow, holder: KeyHolder, mapping: TableMapping) ->
 def row_identity(row: Row, mapping: TableMapping) -> KeyValues:
     """Return the identity values of a row, by the names of their columns."""
     return {mapping.source.columns[position].name: row[position] for position in mapping.key_places}
-
-
-def values_of(row: Row, mapping: TableMapping, key: Index) -> KeyValues:
-    """Return the values of a unique key in a row, by the names of their columns."""
-    columns = [mapping.source.column(name) for name in key.columns]
-    return {column.name: row[column.position] for column in columns}
-
-
-def find_holders(
-    row: ContestedRow,
-    mapping: TableMapping,
-    connection: Connection,
-    select: Callable[[Connection, bytes], list[TextCells]],
-) -> list[KeyHolder]:
-    """Query the target for the rows that hold this row's keys. A unique key over an expression is left out."""
-    identity = mapping.target.identity
-    assert identity is not None
-    holders = []
-    for key in mapping.target.unique_keys:
-        if key.expression:
-            continue
-        values = values_of(row.row, mapping, key)
-        if None in values.values():
-            continue
-        names = list(dict.fromkeys((*identity.columns, *key.columns)))
-        prefixes = {name.lower(): length for name, length in key.parts if length is not None}
-        sql = select_rows(mapping.target, names, condition(mapping.source, values, prefixes))
-        for cells in select(connection, sql):
-            known = dict(zip(names, canonical(mapping.target, names, cells), strict=True))
-            holders.append(
-                KeyHolder(
-                    key, {name: known[name] for name in identity.columns}, {name: known[name] for name in key.columns}
-                )
-            )
-    return holders
-
-
-def select_rows(table: Table, names: Sequence[str], where: bytes) -> bytes:
-    """Return a SELECT of these columns, with the expressions that their codecs need."""
-    columns = [table.column(name) for name in names]
-    selected = ", ".join(codec_for(table.name, column).select(quote(column.name)) for column in columns)
-    return f"SELECT {selected} FROM {table.name.quoted()} WHERE ".encode() + where
-
-
-def canonical(table: Table, names: Sequence[str], cells: TextCells) -> list[Value]:
-    """Return a row of `select_rows` as canonical values."""
-    converts = [codec_for(table.name, table.column(name)).from_text for name in names]
-    return [
-        cell if convert is None or cell is None else convert(cell)
-        for convert, cell in zip(converts, cells, strict=True)
-    ]
-
-
-def condition(table: Table, values: KeyValues, prefixes: dict[str, int] | None = None) -> bytes:
-    """Return `a = 1 AND b = 'x'` for canonical values of columns of `table`."""
-    parts = []
-    for name, value in values.items():
-        column = table.column(name)
-        literal, quoted = codec_for(table.name, column).literal()(value or b""), quote(column.name).encode()
-        length = (prefixes or {}).get(name.lower())
-        if length is None:
-            parts.append(quoted + b" = " + literal)
-        else:
-            parts.append(b"LEFT(%b, %d) = LEFT(%b, %d)" % (quoted, length, literal, length))
-    return b" AND ".join(parts)
 
 
 def shown_values(values: Iterable[Value]) -> tuple[str, ...]:

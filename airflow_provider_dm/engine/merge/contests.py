@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.downstream.contested_row import (
     ContestedRow,
@@ -36,21 +36,17 @@ from airflow_provider_dm.engine.downstream.contested_row import (
     waiting,
 )
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetBusy
-from airflow_provider_dm.engine.downstream.frontier import Transactions
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
-from airflow_provider_dm.engine.downstream.table_schema import Feeder
 from airflow_provider_dm.engine.merge.collision import (
     Collides,
-    CollisionQueries,
     CollisionVerdict,
-    KeyValues,
     row_identity,
     shown_values,
     verdict_on,
 )
 from airflow_provider_dm.engine.merge.errors import OtherSourcesNeeded, RowWaitsForHeldRow
-from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
+from airflow_provider_dm.engine.merge.servers import ContestServers, KeyValues
 from airflow_provider_dm.engine.merge.settling import Settler
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -72,50 +68,8 @@ ROWS_EXAMINED_NOW: Final = 200
 WINDOWS: Final = 2
 
 
-class ContestPorts(CollisionQueries, Protocol):
-    """The queries of a driver to the target and the sources. The model test has another implementation."""
-
-    @property
-    def transactions(self) -> Transactions: ...
-
-    def access(self) -> TargetAccess: ...
-
-    def mapped(self, source: str, table: TableName, target: TableName) -> TableMapping:
-        """Return the mapping of a source table to its target."""
-        ...
-
-    def feeders(self) -> list[Feeder]:
-        """Return the source tables of all started sources of the task."""
-        ...
-
-    def held_shards(self, target: TableName) -> list[HeldShard]:
-        """Return the held shards of a merged table, of all sources."""
-        ...
-
-    def is_releasing(self, target: TableName) -> bool:
-        """Return True if held-back rows can be applied without a further DDL (`shard_groups`)."""
-        ...
-
-    def ends(self, sources: Collection[str]) -> dict[str, Location] | None:
-        """Return the current ends of these sources' logs; None if one cannot be queried."""
-        ...
-
-    def applied(self, source: str) -> Location | None:
-        """Return the location up to which a log is applied exactly; None while it loads, or overwrites rows."""
-        ...
-
-    def now(self) -> float:
-        """Return the seconds of a monotonic clock."""
-        ...
-
-
 IsExempt: TypeAlias = Callable[[TableMapping], bool]
 """Returns True for a source table whose waiting rows are not examined, as they overwrite other rows later."""
-
-
-def exempt_none(_mapping: TableMapping) -> bool:
-    """Examine the waiting rows of every source table."""
-    return False
 
 
 @dataclass
@@ -123,7 +77,7 @@ class Contests:
     """The waiting rows in the tables of one task, for the driver of one source. For one thread."""
 
     fence: Fence
-    ports: ContestPorts
+    servers: ContestServers
     most: int
     own_only: bool = False
     """See `Settler`."""
@@ -146,10 +100,10 @@ class Contests:
 
     def __post_init__(self) -> None:
         self._settler = Settler(
-            self.fence, self.ports.transactions, self.ports.access, self.ports.mapped, own_only=self.own_only
+            self.fence, self.servers.transactions, self.servers.access, self.servers.mapped, own_only=self.own_only
         )
 
-    def check(self, is_exempt: IsExempt = exempt_none, *, now: bool = False) -> int:
+    def check(self, is_exempt: IsExempt, *, now: bool = False) -> int:
         """Move rows, then examine the remaining rows of this source if it is due (`now`: immediately).
 
         Return how many rows of this source wait. Raises RowsCollide, DuplicateInTarget, RowWaitsForHeldRow, Fenced.
@@ -163,7 +117,7 @@ class Contests:
             self._seen.clear()
             self._held.clear()
             self._past.clear()
-        elif now or over or self.ports.now() >= self._due:
+        elif now or over or self.servers.now() >= self._due:
             seconds = 0.0 if now or over else CONTEST_SECONDS
             self._examine(seconds, ROWS_EXAMINED_NOW if now else ROWS_EXAMINED, is_exempt)
         return self.rows
@@ -180,7 +134,7 @@ class Contests:
             log.warning("%s: waiting rows were not moved: %s", self.fence.ref.source, busy)
             return 0
 
-    def confirm(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
+    def confirm(self, wait: Callable[[float], bool], is_exempt: IsExempt) -> int:
         """Examine the rows immediately, and again if some collide. `wait(seconds)` is True when the run should stop.
 
         Return and raise as `check`.
@@ -190,14 +144,14 @@ class Contests:
                 break
         return self.rows
 
-    def finish(self, wait: Callable[[float], bool], is_exempt: IsExempt = exempt_none) -> int:
+    def finish(self, wait: Callable[[float], bool], is_exempt: IsExempt) -> int:
         """Wait up to FINISH_SECONDS for the rows. Rows that remain wait for logs that this run does not read.
 
         Return how many remain. Raises OtherSourcesNeeded if this run cannot decide, and the errors of `check`.
         """
-        deadline, checks = self.ports.now() + FINISH_SECONDS, 0
+        deadline, checks = self.servers.now() + FINISH_SECONDS, 0
         # A foreign holder is only found after WINDOWS checks.
-        while self.confirm(wait, is_exempt) and (self.ports.now() < deadline or checks < WINDOWS):
+        while self.confirm(wait, is_exempt) and (self.servers.now() < deadline or checks < WINDOWS):
             checks += 1
             if wait(FINISH_POLL_SECONDS):
                 return self.rows
@@ -211,7 +165,7 @@ class Contests:
     def _count(self) -> tuple[int | None, bool]:
         """Return the number of rows of this source (None: no source has any), and True if one table has too many."""
         ref = self.fence.ref
-        found = self.ports.transactions(lambda connection: waiting(connection, ref))
+        found = self.servers.transactions(lambda connection: waiting(connection, ref))
         mine = [waiting for waiting in found if waiting.source == ref.source]
         self.rows = sum(waiting.rows for waiting in mine)
         self.since = min((waiting.since for waiting in mine), default=None)
@@ -219,7 +173,7 @@ class Contests:
 
     def _examine(self, seconds: float, most: int, is_exempt: IsExempt) -> None:
         ref, after = self.fence.ref, self._last_id
-        rows = self.ports.transactions(
+        rows = self.servers.transactions(
             lambda connection: oldest_rows(connection, ref, seconds=seconds, after=after, most=most)
         )
         if after and not rows:
@@ -229,8 +183,8 @@ class Contests:
         if not after and len(rows) < most:  # all rows were returned
             self._held = {row.id: self._held[row.id] for row in rows if row.id in self._held}
             self._past = {row.id: self._past[row.id] for row in rows if row.id in self._past}
-        feeders = self.ports.feeders()
-        held = {target: self.ports.held_shards(target) for target in {row.target for row in rows}}
+        feeders = self.servers.feeders()
+        held = {target: self.servers.held_shards(target) for target in {row.target for row in rows}}
         members = {
             (target, shard.source, shard.member.table): shard.member
             for target, shards in held.items()
@@ -240,12 +194,12 @@ class Contests:
         self._unknown = False
         for row in rows:
             own_feeders = [feeder for feeder in feeders if feeder.target == row.target]
-            mapping = self.ports.mapped(row.source, row.table, row.target)
+            mapping = self.servers.mapped(row.source, row.table, row.target)
             if is_exempt(mapping):
                 continue
             member = members.get((row.target, row.source, row.table))
             dropped, kept = member is not None and member.is_dropped, _keep_keys(held[row.target], mapping)
-            verdict = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.ports)
+            verdict = CollisionVerdict.PAST if dropped else verdict_on(row, mapping, own_feeders, self.servers)
             if isinstance(verdict, Collides):
                 collisions.append(verdict)
                 continue
@@ -260,12 +214,12 @@ class Contests:
                 if dropped or (not self.is_filtered(mapping.source) and self._log_has_passed_query(row)):
                     self._forget_image(row)
         self._confirm(collisions)
-        self._due = self.ports.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
+        self._due = self.servers.now() + (CONFIRM_SECONDS if collisions else JUDGE_SECONDS)
         if not collisions:  # otherwise the next check examines the same rows
             self._last_id = rows[-1].id if len(rows) == most else 0
 
     def _confirm(self, collisions: list[Collides]) -> None:
-        now = self.ports.now()
+        now = self.servers.now()
         self._seen = {collision.row.id: self._seen.get(collision.row.id, now) for collision in collisions}
         sure = [collision for collision in collisions if now - self._seen[collision.row.id] >= CONFIRM_SECONDS]
         if sure:
@@ -277,10 +231,10 @@ class Contests:
         Otherwise record the current end of the log for the next query.
         """
         table, end = self._past.get(row.id, (None, None))
-        here = self.ports.applied(row.source)
+        here = self.servers.applied(row.source)
         if end is not None and table == row.table and is_in_log_of(here, end):
             return have_applied({row.source: here}, {row.source: end})
-        ends = self.ports.ends({row.source})
+        ends = self.servers.ends({row.source})
         if ends is not None:
             self._past[row.id] = row.table, ends[row.source]
         return False
@@ -293,28 +247,28 @@ class Contests:
             if lock_rows(connection, self.fence.ref, [row.id]) == [row]:
                 forget_image(connection, self.fence.ref, row.id)
 
-        self.ports.transactions(body)
+        self.servers.transactions(body)
 
     def _check_foreign(self, row: ContestedRow, mapping: TableMapping, sources: Collection[str]) -> None:
-        if self.ports.is_releasing(row.target):
+        if self.servers.is_releasing(row.target):
             self._held.pop(row.id, None)
             return
         ends, windows = self._held.get(row.id, (None, 0))
-        if ends is not None and all(is_in_log_of(self.ports.applied(source), end) for source, end in ends.items()):
-            if not have_applied({source: self.ports.applied(source) for source in ends}, ends):
+        if ends is not None and all(is_in_log_of(self.servers.applied(source), end) for source, end in ends.items()):
+            if not have_applied({source: self.servers.applied(source) for source in ends}, ends):
                 return
             windows += 1
             if windows == WINDOWS:
                 raise self._never_placed(row, mapping)
-        now = self.ports.ends(sources)
+        now = self.servers.ends(sources)
         if now is not None:
             self._held[row.id] = (now, windows)
 
     def _never_placed(self, row: ContestedRow, mapping: TableMapping) -> DuplicateInTarget | RowWaitsForHeldRow:
-        held = self.ports.held_shards(row.target)
+        held = self.servers.held_shards(row.target)
         if not held:
             return DuplicateInTarget(str(row.target), "/".join(key.name for key in mapping.target.unique_keys))
-        holders = self.ports.holders(row, mapping)
+        holders = self.servers.holders(row, mapping)
         return RowWaitsForHeldRow(
             row.source,
             self.rows,

@@ -33,7 +33,6 @@ class Sharing:
     """The target tables that one source's sync shares; for the thread of that sync."""
 
     contests: Contests
-    servers: ContestServers
     several: bool
     """True if the task has other sources, which may begin at any time."""
     lawful: bool
@@ -47,10 +46,9 @@ class Sharing:
     @classmethod
     def of(cls, source: SyncSource, *, loaded: bool) -> Sharing:
         """Return the shared tables of a sync. `loaded`: the task has loaded the tables, so loader settings apply."""
-        servers, names = servers_of(source), source.job.task.source_ids
+        names = source.job.task.source_ids
         return cls(
-            contests_of(source, servers, MOST_WHILE_SYNCING),
-            servers,
+            contests_of(source, MOST_WHILE_SYNCING),
             several=len(names) > 1,
             lawful=source.config.syncs_by_owner or not loaded,
             in_order=targets_in_order(source.job),
@@ -76,14 +74,14 @@ class Sharing:
         """Return the plan with the tables into which other sources have begun to write; `plan` if there are none."""
         if not self.several:
             return plan
-        mine, feeders = self.contests.fence.ref.source, self.servers.feeders()
+        mine, feeders = self.contests.fence.ref.source, self.contests.servers.feeders()
         elsewhere = {feeder.target for feeder in feeders if feeder.source != mine}
         check_same_safe_mode({part.name for part in plan.targets if part.key is not None}, self.safe, mine, feeders)
         return SharedTargets(elsewhere, self.in_order(feeders), self.lawful).merged_in(plan)
 
     def overwrite_by_waiting(self, plan: SyncPlan) -> list[Collision]:
         """Write contested rows over the rows in their places. Raises the errors of `last_wins.overwrite_by_waiting`."""
-        collisions = overwrite_by_waiting(self.contests.fence, self.servers, plan)
+        collisions = overwrite_by_waiting(self.contests.fence, self.contests.servers, plan)
         self.contests.count()
         return collisions
 
@@ -117,11 +115,11 @@ def servers_of(source: SyncSource) -> ContestServers:
     return ContestServers(source.target, source.fence.ref, sources, routers)
 
 
-def contests_of(source: SyncSource, servers: ContestServers, most: int) -> Contests:
+def contests_of(source: SyncSource, most: int) -> Contests:
     """Return the contested rows of the task. `most`: if more rows of one table of this source wait, all are checked."""
     agreeing, rules = source.config.shard_mode is ShardMode.PESSIMISTIC, source.rules
 
     def is_filtered(table: Table) -> bool:
         return row_filter(rules.events, rules.expressions, table) is not None
 
-    return Contests(source.fence, servers, most, agreeing, is_filtered)
+    return Contests(source.fence, servers_of(source), most, agreeing, is_filtered)

@@ -15,9 +15,9 @@ from airflow_provider_dm.engine.downstream.session import run_transaction, targe
 from airflow_provider_dm.engine.downstream.shard_groups import HeldShard
 from airflow_provider_dm.engine.downstream.subtask import read_subtask
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
-from airflow_provider_dm.engine.merge.collision import KeyHolder, KeyValues, find_holders
 from airflow_provider_dm.engine.merge.contests import Contests
 from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_SYNCING, TargetAccess
+from airflow_provider_dm.engine.merge.servers import KeyHolder, KeyValues, find_holders
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
@@ -116,4 +116,4 @@ def sharing_of(world: Shared, source: SyncSource) -> Sharing:
     job = source.job
     safe = {name: job.subtask(name).syncer.safe_mode for name in job.task.source_ids}
     contests = Contests(source.fence, around, MOST_WHILE_SYNCING)
-    return Sharing(contests, around, several=len(world.histories) > 1, lawful=True, safe=safe)
+    return Sharing(contests, several=len(world.histories) > 1, lawful=True, safe=safe)

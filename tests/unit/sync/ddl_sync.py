@@ -195,7 +195,7 @@ class Sync:
         return self.safe_mode.is_lenient(here) and not quirks.strict and not too_soon
 
     def _met(self, collisions: Sequence[Collision]) -> None:
-        self.collisions.add(collisions, self.sharing.servers.feeders)
+        self.collisions.add(collisions, self.sharing.contests.servers.feeders)
         self.world.met(collisions)
 
     def _arrive(self) -> None:
@@ -265,7 +265,7 @@ class Sync:
 
     def _adopt(self, became: LoopState) -> None:
         self.plan, self.tables, self.online_ddl = became.plan, became.tables, became.online_ddl
-        self.sharing.servers.forget_mappings()
+        self.sharing.contests.servers.forget_mappings()
 
     def _ddl_too_soon(self, at: int) -> None:
         before, self.at = self.at, at

@@ -267,7 +267,7 @@ def test_rows_whose_places_are_known_are_not_examined(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(contests_module, "verdict_on", lambda *_: pytest.fail("asked"))
     with pytest.raises(pytest.fail.Exception, match="asked"):
-        asked.check(now=True)
+        asked.check(lambda _mapping: False, now=True)
     assert asked.check(lambda _mapping: True, now=True) == 1
 
 

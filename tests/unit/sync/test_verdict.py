@@ -2,13 +2,14 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
 from airflow_provider_dm.engine.downstream.contested_row import ContestedRow
 from airflow_provider_dm.engine.downstream.table_schema import Feeder
-from airflow_provider_dm.engine.merge.collision import Collides, CollisionVerdict, KeyHolder, KeyValues, verdict_on
+from airflow_provider_dm.engine.merge.collision import Collides, CollisionVerdict, verdict_on
+from airflow_provider_dm.engine.merge.servers import ContestServers, KeyHolder, KeyValues
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Value
@@ -55,7 +56,7 @@ CASES = {
 
 @pytest.mark.parametrize(("answers", "collides"), CASES.values(), ids=CASES)
 def test_the_verdict_names_the_colliding_row(answers: Answers, collides: bytes) -> None:
-    found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers)
+    found = verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, cast("ContestServers", answers))
     assert isinstance(found, Collides)
     assert found.holder.identity["k"] == collides
 
@@ -69,4 +70,4 @@ def test_the_verdict_names_the_colliding_row(answers: Answers, collides: bytes) 
     ],
 )
 def test_verdicts_without_a_collision(answers: Answers, verdict: CollisionVerdict) -> None:
-    assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, answers) is verdict
+    assert verdict_on(ROW, TableMapping(MINE, TARGET), FEEDERS, cast("ContestServers", answers)) is verdict

@@ -45,8 +45,8 @@ from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.downstream.shard_groups import read_groups
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, TableSchema
 from airflow_provider_dm.engine.errors import NotSupportedYet
-from airflow_provider_dm.engine.merge.contests import ContestPorts
 from airflow_provider_dm.engine.merge.overwritable import is_overwritable
+from airflow_provider_dm.engine.merge.servers import ContestServers
 from airflow_provider_dm.engine.merge.settling import ROWS_OF_A_TRANSACTION, known_literals
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
@@ -97,18 +97,18 @@ def check_same_overwritable(plan: SyncPlan, others: Iterable[tuple[str, TableSch
             )
 
 
-def overwrite_by_waiting(fence: Fence, ports: ContestPorts, plan: SyncPlan) -> list[Collision]:
+def overwrite_by_waiting(fence: Fence, servers: ContestServers, plan: SyncPlan) -> list[Collision]:
     """Write the contested rows of this source that replace others (`replaces`) to their places, in the order in which
     they became contested. Return the collisions with the rows there.
 
     Raises Fenced, TargetWentBack, RulesChanged, and what statements raise.
     """
-    ports.transactions(partial(_forget, fence=fence, ports=ports, plan=plan))
+    servers.transactions(partial(_forget, fence=fence, servers=servers, plan=plan))
     collisions: list[Collision] = []
     last_id = 0
     oldest = partial(oldest_rows, ref=fence.ref, seconds=0, most=ROWS_OF_A_TRANSACTION)
-    while rows := ports.transactions(partial(oldest, after=last_id)):
-        collisions += ports.transactions(partial(_put, fence=fence, ports=ports, rows=rows, plan=plan))
+    while rows := servers.transactions(partial(oldest, after=last_id)):
+        collisions += servers.transactions(partial(_put, fence=fence, servers=servers, rows=rows, plan=plan))
         last_id = rows[-1].id
     return [collision for collision in collisions if collision.missing or collision.present]
 
@@ -135,31 +135,31 @@ def replaces(plan: SyncPlan, target: TableName, mapping: Callable[[], TableMappi
     return safe and target not in plan.not_overwritable and is_overwritable(mapping())
 
 
-def _replaces(fence: Fence, ports: ContestPorts, plan: SyncPlan, table: TableName, target: TableName) -> bool:
-    mapping = partial(ports.mapped, fence.ref.source, table, target)
+def _replaces(fence: Fence, servers: ContestServers, plan: SyncPlan, table: TableName, target: TableName) -> bool:
+    mapping = partial(servers.mapped, fence.ref.source, table, target)
     return replaces(plan, target, mapping, safe=plan.safe)
 
 
-def _forget(connection: Connection, *, fence: Fence, ports: ContestPorts, plan: SyncPlan) -> None:
+def _forget(connection: Connection, *, fence: Fence, servers: ContestServers, plan: SyncPlan) -> None:
     """Delete contested rows without an image: the log of their shard overwrites or deletes each of them. Raises
     RulesChanged if a shard holds back its changes."""
     fence.check(connection)
     check_waiting(connection, fence.ref, plan)
-    forget_without_image(connection, fence.ref, partial(_replaces, fence, ports, plan))
+    forget_without_image(connection, fence.ref, partial(_replaces, fence, servers, plan))
 
 
 def _put(
-    connection: Connection, *, fence: Fence, ports: ContestPorts, rows: list[ContestedRow], plan: SyncPlan
+    connection: Connection, *, fence: Fence, servers: ContestServers, rows: list[ContestedRow], plan: SyncPlan
 ) -> list[Collision]:
     fence.check(connection)
     collisions, put = [], []
     for (table, target), some in groupby(
         lock_rows(connection, fence.ref, [row.id for row in rows]), key=lambda row: (row.table, row.target)
     ):
-        if not _replaces(fence, ports, plan, table, target):
+        if not _replaces(fence, servers, plan, table, target):
             continue
-        mapping, unowned = ports.mapped(fence.ref.source, table, target), target in plan.unowned
-        access, waiting = ports.access(), list(some)
+        mapping, unowned = servers.mapped(fence.ref.source, table, target), target in plan.unowned
+        access, waiting = servers.access(), list(some)
         literals = known_literals(mapping.source, access.dialect.server.flavour)
         put += [row.id for row in waiting]
         if unowned:
