@@ -122,6 +122,7 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("range_optimizer_max_mem_size", 0, "a list of many keys would be a table scan", {Flavour.MYSQL: (5, 7, 12)}),
     Pin("in_predicate_conversion_threshold", 0, "a list of keys would become a subquery", MARIADB),
     Pin("tidb_opt_range_max_size", 0, "a list of many keys would be a table scan", TIDB, ignored=True),
+    Pin("tidb_enable_cascades_planner", 0, "an unfinished planner would reject statements (1105)", TIDB),
     Pin("tidb_use_plan_baselines", 0, "a plan that TiDB has captured would cause warnings, which stop the task", TIDB),
     Pin("tidb_enable_unsafe_substitute", 0, "a column might replace an expression of another type", TIDB),
     # Messages and catalogue

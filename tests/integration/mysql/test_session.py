@@ -91,6 +91,7 @@ HOSTILE_TIDB = {
     "tidb_skip_utf8_check": "ON",
     "tidb_skip_ascii_check": "ON",
     "tidb_opt_range_max_size": 1,
+    "tidb_enable_cascades_planner": "ON",
     "tidb_rc_write_check_ts": "ON",
     "tidb_skip_missing_partition_stats": "OFF",
     "tidb_stats_load_sync_wait": 1,
