@@ -87,6 +87,7 @@ def test_a_row_beyond_tidbs_limit_names_its_key_the_sizes_and_the_variable() -> 
         (8200, "Unsupported drop primary key when the table is using clustered index"),
         (1105, "unsupported modify column"),
         (8175, "Your query has been cancelled … or increase the tidb_mem_quota_query limit"),
+        (8253, "Query execution was interrupted, identified as runaway query"),
         (3108, "Column 'a' has a generated column dependency."),
     ],
 )
