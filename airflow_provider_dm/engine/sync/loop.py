@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from airflow_provider_dm.engine.binlog.planned import DdlStatement, Epoch, Planned, UpToDate
 from airflow_provider_dm.engine.ddl.first_words import first_words
@@ -29,7 +29,6 @@ from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
-from airflow_provider_dm.engine.shard.group import Group
 from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, stop_error
 from airflow_provider_dm.engine.sync.errors import (
@@ -41,15 +40,14 @@ from airflow_provider_dm.engine.sync.errors import (
     RoutedElsewhere,
     TransactionGroupsChanged,
 )
-from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
+from airflow_provider_dm.engine.sync.following import DdlMeaning
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import SyncNotes, forget_xa, note_xa
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import Collisions, save_window
-from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
-from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 
 log = logging.getLogger(__name__)
@@ -62,19 +60,6 @@ RETRIES: Final = 5
 """Retries of an epoch after a transient error of its tasks, in addition to the retries of each transaction."""
 
 
-RunResync: TypeAlias = Callable[[Group, LoopState, Callable[[ApplyResult], None]], bool]
-"""Apply all held-back rows of a group, and report each epoch. Return False after a stop request before the end."""
-
-
-@dataclass(frozen=True)
-class MergedTables:
-    """The merged tables of a sync: their contested rows, their shard DDL, and the re-sync that follows it."""
-
-    sharing: Sharing
-    shards: Shards
-    resync: RunResync
-
-
 @dataclass
 class Loop:
     """The loop of one source. `state`: its current state; each step replaces it."""
@@ -82,7 +67,7 @@ class Loop:
     state: LoopState
     planning: Planning
     applier: EpochApplier
-    following: Following
+    following: Follower
     merged: MergedTables
     notes: SyncNotes
     progress: SyncProgress

@@ -17,8 +17,8 @@ from airflow_provider_dm.engine.mysql.location import Location, Order, compare, 
 from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.log.locations import Cursor
-from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
+from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.runner import Runner
 
 
@@ -26,7 +26,7 @@ from airflow_provider_dm.engine.sync.runner import Runner
 class Planning:
     """Plans the pieces of one source's log."""
 
-    tail: Tail
+    tail: SourceLog
     by_hand: SubtaskOperators
     open_places: tuple[OpenPlace, ...]
     runner: Runner

@@ -18,11 +18,12 @@ from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.tail import Tail
-from airflow_provider_dm.engine.sync.loop import Loop, MergedTables
+from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Runner
 from airflow_provider_dm.engine.sync.shard_ddl.resync import Resyncing

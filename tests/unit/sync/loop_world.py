@@ -35,13 +35,13 @@ from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
 from airflow_provider_dm.engine.sync.epoch import EpochSize
 from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
 from airflow_provider_dm.engine.sync.log.locations import Cursor
-from airflow_provider_dm.engine.sync.log.tail import Tail
-from airflow_provider_dm.engine.sync.loop import Loop, MergedTables
+from airflow_provider_dm.engine.sync.loop import Loop
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.noting import SyncNotes
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, target_part
 from airflow_provider_dm.engine.sync.planning import Planning
+from airflow_provider_dm.engine.sync.ports import Follower, MergedTables, SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.runner import Exchange, LocalRunner, Shared
 from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
@@ -77,7 +77,7 @@ def ddl(sql: str, at: int, end: int, schema: str = "shop") -> DdlStatement:
     return DdlStatement(LO.at(at), LO.at(end), schema, sql, 0)
 
 
-class Log(Tail):
+class Log(SourceLog):
     """A log with the script's contents. At its end the loop is asked to stop."""
 
     def __init__(self, world: World, script: Sequence[Planned | DmError], *, at_fault: bool) -> None:
@@ -87,7 +87,11 @@ class Log(Tail):
         self.until_times: list[int | None] = []
         self.open_places: list[list[Location]] = []
         self.looked_ahead = threading.Event()
-        self.waiting = False
+        self.is_waiting = False
+
+    @property
+    def waiting(self) -> bool:
+        return self.is_waiting
 
     def plan(self, at: Cursor, limits: EpochLimits) -> Planned:
         lo = at.place
@@ -123,9 +127,10 @@ class Log(Tail):
 
 
 @dataclass
-class Follows(Following):
+class Follows(Follower):
     """Follower of DDL: at once, by the plan as it is, or not at all. `refusal`: why not."""
 
+    real: Following
     world: World
     refusal: Exception | None = None
     numbers: Collection[int] = ()
@@ -133,6 +138,15 @@ class Follows(Following):
 
     def noted(self, ddl: DdlStatement) -> Collection[int]:
         return self.numbers
+
+    def meaning(self, ddl: DdlStatement, state: LoopState) -> DdlMeaning:
+        return self.real.meaning(ddl, state)
+
+    def pass_over(self, meaning: DdlMeaning, state: LoopState) -> LoopState:
+        return self.real.pass_over(meaning, state)
+
+    def plan_without(self, group: Group, plan: SyncPlan) -> SyncPlan:
+        return self.real.plan_without(group, plan)
 
     def inject(self, operator: Operator, here: Location, state: LoopState) -> LoopState:
         self.world.events.append(f"inject {here.position}")
@@ -306,7 +320,7 @@ class World:
         self.sharing = Watched(contests, several=several, lawful=True)
         ours = source(sharded=sharded)
         self.shards = Shards(ours, self.notes)
-        self.follows = Follows(ours, self.shards, self)
+        self.follows = Follows(Following(ours, self.shards), self)
         size = replace(size or replace(EpochSize.of_one_task(), period=0.0), in_driver=0)
         self.loop = Loop(
             state=state,

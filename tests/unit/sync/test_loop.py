@@ -175,7 +175,7 @@ def test_small_epochs_at_the_end_of_the_log_are_a_period_apart() -> None:
 @pytest.mark.parametrize("waiting", [True, False])
 def test_a_sync_that_waits_for_the_log_has_not_caught_up(*, waiting: bool) -> None:
     world = World(UpToDate(LO))
-    world.log.waiting = waiting
+    world.log.is_waiting = waiting
     world.run()
 
     assert world.loop.progress.caught_up is not waiting

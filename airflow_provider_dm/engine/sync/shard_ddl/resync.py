@@ -42,6 +42,7 @@ from airflow_provider_dm.engine.sync.log.locations import Cursor, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.ports import SourceLog
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.start.opening import applied_and_edge, plan_for, plan_to_begin_with, with_safe_mode
@@ -146,7 +147,7 @@ class _Lane:
     """The re-sync of the log up to one stop, which is the goal of `state`."""
 
     of: Resyncing
-    tail: Tail
+    tail: SourceLog
     state: LoopState
     moved_at: float = field(default_factory=time.monotonic)
 
