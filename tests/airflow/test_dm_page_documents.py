@@ -24,16 +24,9 @@ AT: Final = Location("mysql-bin.000002", 900)
 
 
 def a_run(
-    store: MetaStore,
-    progress: dict[str, Any],
-    *,
-    number: int = 1,
-    task_id: str = "sync",
-    map_index: int = -1,
-    process: str = "",
-    app: str = "incremental_sync",
+    store: MetaStore, progress: dict[str, Any], *, number: int = 1, process: str = "", app: str = "incremental_sync"
 ) -> str:
-    identity = TaskInstanceRef("dag", "manual__1", task_id, map_index).identity
+    identity = TaskInstanceRef("dag", "manual__1", "sync", -1).identity
     holder = Holder(identity, "1", "worker-1", process or this_process())
     store.start_run(f"r{number}", task=TASK, app=app, holder=holder)
     store.heartbeat_run(f"r{number}", {SOURCE: progress})

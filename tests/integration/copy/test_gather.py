@@ -126,12 +126,12 @@ def readers_of(it: Gathering, tables: list[TableName]) -> Iterator[Readers]:
 
 
 @contextmanager
-def joined(it: Gathering, number: int = 0) -> Iterator[Callable[[], SnapshotReader | None]]:
+def joined(it: Gathering) -> Iterator[Callable[[], SnapshotReader | None]]:
     """One reader in this process; yields what waits until it has been admitted or refused."""
     known, found = threading.Event(), list[SnapshotReader | None]()
 
     def run(ended: threading.Event) -> None:
-        with snapshot_reader(it.source, it.group, number) as reader:
+        with snapshot_reader(it.source, it.group, 0) as reader:
             found.append(reader)
             known.set()
             ended.wait()

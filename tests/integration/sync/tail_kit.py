@@ -81,11 +81,11 @@ class TailKit(SyncKit):
         """Connections to the source that send its binlog."""
         return len(self.source.sql("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"))
 
-    def fill(self, first: int, rows: int, *, width: int = 1000, each: int = 100) -> None:
+    def fill(self, first: int, rows: int, *, each: int = 100) -> None:
         """Rows `first`… of `plain`-like table `wide`, in transactions of `each` rows."""
         for start in range(first, first + rows, each):
             values = ", ".join(
-                f"({number}, REPEAT('{chr(97 + number % 26)}', {width}))" for number in range(start, start + each)
+                f"({number}, REPEAT('{chr(97 + number % 26)}', 1000))" for number in range(start, start + each)
             )
             self.write(f"INSERT INTO wide VALUES {values}")
 

@@ -31,8 +31,8 @@ from tests.unit.binlog.building import ORDERS, ORDERS_MAP, UUID_OF_SOURCE, Log, 
 from tests.unit.binlog.test_located import range_of
 
 
-def table_of(*columns: Column, name: str = "things") -> Table:
-    return Table(TableName("shop", name), columns, ())
+def table_of(*columns: Column) -> Table:
+    return Table(TableName("shop", "things"), columns, ())
 
 
 def cells(*values: bytes | None) -> pa.Array:

@@ -101,9 +101,9 @@ class Log:
         self.data += written(event, checksum=self.checksum or code == 15, position=start)
         return start
 
-    def format_description(self, *, version: int = 4) -> int:
+    def format_description(self) -> int:
         name, sizes = SERVERS[self.server]
-        body = struct.pack("<H50sIB", version, name.encode(), 0, 19) + sizes + bytes([1 if self.checksum else 0])
+        body = struct.pack("<H50sIB", 4, name.encode(), 0, 19) + sizes + bytes([1 if self.checksum else 0])
         return self.add(15, body)
 
     def gtid(
@@ -210,10 +210,10 @@ class Log:
         self.xid(timestamp=timestamp)
         return start, self.position
 
-    def file(self, folder: Path, *, last: bool = True, size: int | None = None, suffix: int = 1) -> LogFile:
+    def file(self, folder: Path, *, last: bool = True, suffix: int = 1) -> LogFile:
         path = folder / self.name
         path.write_bytes(self.data)
-        return LogFile(str(path), suffix, self.name, len(self.data) if size is None else size, last)
+        return LogFile(str(path), suffix, self.name, len(self.data), last)
 
 
 def query_head(schema: str = "shop", variables: bytes = b"") -> bytes:
@@ -228,13 +228,13 @@ def payload_body(events: bytes, compression: str = "zstd", *, claimed: int | Non
     return payload_of(zstandard.ZstdCompressor().compress(events), len(events) if claimed is None else claimed)
 
 
-def tagged_gtid_body(tag: str, number: int, *, last_needed: int = 0, uuid: UUID = UUID_OF_SOURCE) -> bytes:
+def tagged_gtid_body(tag: str, number: int, *, uuid: UUID = UUID_OF_SOURCE) -> bytes:
     """GTID_TAGGED up to its tag."""
     field = [varint(n) for n in range(4)]
     its_uuid = b"".join(varint(byte) for byte in uuid.bytes)
     fields = field[0] + varint(0) + field[1] + its_uuid + field[2] + varint(number << 1)
     fields += field[3] + varint(len(tag)) + tag.encode()
-    return varint(1) + varint(len(fields)) + varint(last_needed) + fields
+    return varint(1) + varint(len(fields)) + varint(0) + fields
 
 
 def order(number: int, note: bytes | None = b"x") -> bytes:

@@ -31,8 +31,8 @@ Rows = list[tuple[bytes | None, bytes | None]]
 INSERTED: Rows = [(None, b"1")]
 
 
-def changing(kind: str, *, compressed: bool = False, version: int = 0, server: str = "") -> Log:
-    log = Log(server=server or ("mariadb-10.11" if compressed or version == 1 else "mysql-9.7"))
+def changing(kind: str, *, compressed: bool = False, version: int = 0) -> Log:
+    log = Log(server="mariadb-10.11" if compressed or version == 1 else "mysql-9.7")
     log.begin()
     log.table_map()
     log.rows(kind, IMAGES[kind], compressed=compressed, version=version)

@@ -25,11 +25,11 @@ def after(*statements: str, server: Server = MYSQL, session: SessionDefaults = S
     return tracker
 
 
-def table_of(definition: str, name: TableName = T, *, server: Server = MYSQL) -> Table:
+def table_of(definition: str, name: TableName = T) -> Table:
     """Return the table of `CREATE TABLE name (definition)`."""
     session = replace(SESSION, sql_mode=0)
     statement = parse(f"CREATE TABLE {name.quoted()} ({definition})", session.sql_mode, name.schema)
-    return Tracker.of(server, {}, {name.schema: "utf8mb4_bin"}).after(statement, session).table(name)
+    return Tracker.of(MYSQL, {}, {name.schema: "utf8mb4_bin"}).after(statement, session).table(name)
 
 
 def columns(tracker: Tracker, name: TableName = T) -> list[str]:

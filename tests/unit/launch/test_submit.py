@@ -92,8 +92,8 @@ def lines(app: SparkApp) -> list[str]:
     return app.log_path.read_text().splitlines() if app.log_path.exists() else []
 
 
-def wait_for_line(app: SparkApp, text: str, seconds: float = 240) -> None:
-    wait_for(lambda: any(text in line for line in lines(app)), seconds=seconds, shows=lambda: "\n".join(lines(app)))
+def wait_for_line(app: SparkApp, text: str) -> None:
+    wait_for(lambda: any(text in line for line in lines(app)), seconds=240, shows=lambda: "\n".join(lines(app)))
 
 
 def nothing_left(app: SparkApp) -> bool:

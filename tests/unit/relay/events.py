@@ -21,15 +21,15 @@ def real(code: int, body: bytes, start: int, **options: int) -> bytes:
     return event(code, body, start + 19 + len(body) + 4 * crc, crc=crc, **options)
 
 
-def format_description(start: int = 4, *, checksums: bool = True) -> bytes:
+def format_description(start: int = 4) -> bytes:
     sizes = bytearray(180)
     sizes[18] = 8  # TABLE_MAP
-    body = struct.pack("<H50sIB", 4, b"10.11.6-MariaDB-log", 1_700_000_000, 19) + bytes(sizes) + bytes([checksums])
+    body = struct.pack("<H50sIB", 4, b"10.11.6-MariaDB-log", 1_700_000_000, 19) + bytes(sizes) + b"\x01"
     return real(FORMAT, body, start)
 
 
-def fake_rotate(name: str, position: int = 4, *, crc: bool = True) -> bytes:
-    return event(ROTATE, struct.pack("<Q", position) + name.encode(), 0, timestamp=0, flags=0x20, crc=crc)
+def fake_rotate(name: str, position: int = 4) -> bytes:
+    return event(ROTATE, struct.pack("<Q", position) + name.encode(), 0, timestamp=0, flags=0x20, crc=True)
 
 
 def begin(number: int, start: int) -> bytes:

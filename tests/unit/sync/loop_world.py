@@ -73,8 +73,8 @@ def epoch(lo: int, hi: int, size: int = BYTES) -> Epoch:
     return Epoch(LO.at(lo), LO.at(hi), (), transactions=1, bytes=size, newest_timestamp=hi)
 
 
-def ddl(sql: str, at: int, end: int, schema: str = "shop") -> DdlStatement:
-    return DdlStatement(LO.at(at), LO.at(end), schema, sql, 0)
+def ddl(sql: str, at: int, end: int) -> DdlStatement:
+    return DdlStatement(LO.at(at), LO.at(end), "shop", sql, 0)
 
 
 class Log(SourceLog):

@@ -25,9 +25,9 @@ FIRST, SECOND = ranges_at(100), ranges_at(200)
 ROWS = FoldedEpoch(7, Waves())
 
 
-def folded_ahead(of: tuple[ByteRange, ...] = SECOND) -> FoldedAhead:
+def folded_ahead() -> FoldedAhead:
     ahead = FoldedAhead()
-    with ahead.folding(PLAN, of, lambda: ROWS):
+    with ahead.folding(PLAN, SECOND, lambda: ROWS):
         pass
     return ahead
 

@@ -20,8 +20,8 @@ def text(name: str, position: int, collation: str) -> Column:
     return Column(name, position, "varchar", "varchar(20)", False, charset="utf8mb4", collation=collation)
 
 
-def number(name: str, position: int, column_type: str = "bigint") -> Column:
-    return Column(name, position, column_type.split(maxsplit=1)[0], column_type, False)
+def number(name: str, position: int) -> Column:
+    return Column(name, position, "bigint", "bigint", False)
 
 
 def part_of(*columns: Column, key: tuple[str, ...] = ("a",), prefixes: tuple[int | None, ...] = ()) -> TargetPart:

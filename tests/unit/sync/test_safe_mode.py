@@ -129,10 +129,10 @@ def lenient(world: World) -> str:
     return "".join("x" if job.plan.value.safe else "-" for job in world.tasks.jobs)
 
 
-def in_window(*script: Planned, seconds: int = 150, goal: Location | None = None) -> World:
+def in_window(*script: Planned, goal: Location | None = None) -> World:
     """Epochs that commit at the second of their position."""
-    world = World(*script, safe_mode=SafeMode(window=SafeModeWindow(seconds)), goal=goal)
-    begin_window(world.database.connection(), FENCE.ref, seconds)
+    world = World(*script, safe_mode=SafeMode(window=SafeModeWindow(150)), goal=goal)
+    begin_window(world.database.connection(), FENCE.ref, 150)
     return world
 
 

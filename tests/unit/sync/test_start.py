@@ -38,9 +38,9 @@ SUBTASK = Subtask("task", "one", 7, UNIT_SYNC, 2, HASH_VERSION, "", LO.at(4), No
 PLAIN = TARGETS[0]
 
 
-def frontier_of(*places: int, released: tuple[int, ...] = (), file: str = "bin.000001") -> list[FrontierRow]:
+def frontier_of(*places: int, released: tuple[int, ...] = ()) -> list[FrontierRow]:
     """The frontier, bucket by bucket; `released`: the previous location, if it differs."""
-    of = Location(file, 4)
+    of = Location("bin.000001", 4)
     keys = [of.at(place).sort_key for place in places]
     gone = [of.at(place).sort_key if place else "" for place in released or (0,) * len(places)]
     return [FrontierRow(bucket, key, free, 7) for bucket, (key, free) in enumerate(zip(keys, gone, strict=True))]
