@@ -11,14 +11,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_dm.engine.errors import Reaction
-from airflow_provider_dm.engine.meta import lease as leases
-from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import matching, read_with_now
-from airflow_provider_dm.engine.meta.database import Database
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
-from airflow_provider_dm.engine.meta.records import Lease
 from airflow_provider_dm.engine.meta.store import MetaStore
-from airflow_provider_dm.engine.meta.url import parse_url
 from airflow_provider_dm.engine.processes import Holder, this_process
 from tests.meta_contract.opened import ANNA, BEN, OpenStore
 from tests.meta_contract.races import PROCESSES, race
@@ -114,18 +108,6 @@ class LeaseContract(OpenStore):
         store.acquire_lease("t", "s", elsewhere, ttl_seconds=15, at_least=0)
         with pytest.raises(LeaseHeld, match="dag/anna"):
             store.acquire_lease("t", "s", BEN, ttl_seconds=15, at_least=0)
-
-    def test_a_reader_from_before_a_renewal_does_not_get_the_lease(self, meta_url: str, store: MetaStore) -> None:
-        """The holder came back between reading an expired lease and taking it."""
-        database = Database(parse_url(meta_url))
-        late = store.acquire_lease("t", "s", ANNA, ttl_seconds=0.1, at_least=0)
-        time.sleep(0.2)
-        key = matching(tables.lease, {"task": "t", "source": "s"})
-        (seen,) = database.read(lambda tx: read_with_now(tx, tables.lease, key))
-        assert leases.decide_claim(seen, BEN, at_least=0, launched_after=None) == 2
-        store.renew_lease(late)
-        assert not store._take(Lease("t", "s", 2, BEN, 15), seen)
-        store.renew_lease(late)
 
     def test_of_eight_processes_one_gets_the_lease(self, meta_url: str, store: MetaStore) -> None:
         outcomes = race(acquire_as_oneself, PROCESSES, meta_url)

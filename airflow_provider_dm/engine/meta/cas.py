@@ -79,8 +79,9 @@ def write_over(
 
 
 def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
-    """Return the row, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
-    return connection.execute(select(table).where(matching(table, key)).with_for_update()).one_or_none()
+    """Return the row with `now`, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
+    statement = select(table, db_now().label("now")).where(matching(table, key))
+    return connection.execute(statement.with_for_update()).one_or_none()
 
 
 def read_with_now(

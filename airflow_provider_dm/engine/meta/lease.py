@@ -7,24 +7,21 @@ generation than at its launch, and ends.
 A lease expires by the DB's clock unless it is renewed; it also ends when its holder's process has ended, which only a
 process on the same machine can detect. It is not the fence: a holder may be suspended beyond the expiry. The fence is
 the generation, which every acquisition increments and every transaction on the target checks. `decide_claim` is pure;
-`acquire_lease` reads, decides, and writes only if the row has not changed in between."""
+`acquire_lease` decides and writes while the row is locked."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, Row, update
 
 from airflow_provider_dm.engine.meta import tables
 from airflow_provider_dm.engine.meta.cas import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
-from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, LostRace, RunOvertaken
+from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
 from airflow_provider_dm.engine.meta.records import Lease
 from airflow_provider_dm.engine.processes import Holder, has_ended
-
-LEASE_ROUNDS: Final = 100
-"""A round is lost only if another process won it, so this many losses in a row indicate an error."""
 
 
 def decide_claim(
@@ -57,41 +54,29 @@ class Leases(StorePart):
     ) -> Lease:
         """Acquire the lease with a generation above `at_least` and all earlier ones. A holder with the same identity is
         replaced at once. `launched_after`: `last_generation` when this run was launched; None: not checked.
-        Raises LeaseHeld, RunOvertaken, LostRace.
+        Raises LeaseHeld, RunOvertaken.
         """
-        for _ in range(LEASE_ROUNDS):
-            held = self._lease(task, source)
+        key = {"task": task, "source": source}
+        values = {
+            **asdict(holder),
+            "ttl_seconds": ttl_seconds,
+            "acquired_at": db_now(),
+            "renewed_at": db_now(),
+            "expires_at": db_now() + int(ttl_seconds * SECOND),
+        }
+
+        def body(tx: Connection) -> Lease:
+            held = read_for_update(tx, tables.lease, key)
             generation = decide_claim(
                 held, holder, at_least=at_least, launched_after=launched_after, holder_died=_has_died(held)
             )
-            wanted = Lease(task, source, generation, holder, ttl_seconds)
-            if self._take(wanted, held):
-                return wanted
-        raise LostRace(f"the lease of {task!r} on {source!r}", f"to win one of {LEASE_ROUNDS} rounds")
+            put_over(tx, tables.lease, key, held, {**values, "generation": generation})
+            return Lease(task, source, generation, holder, ttl_seconds)
+
+        return self._database.write(body)
 
     def _lease(self, task: str, source: str) -> Row[Any] | None:
         return self._row(tables.lease, {"task": task, "source": source})
-
-    def _take(self, wanted: Lease, row: Row[Any] | None) -> bool:
-        """Take the lease; return False if the row was written after it was read as `row`."""
-        key = {"task": wanted.task, "source": wanted.source}
-        values = {
-            "generation": wanted.generation,
-            **asdict(wanted.holder),
-            "ttl_seconds": wanted.ttl_seconds,
-            "acquired_at": db_now(),
-            "renewed_at": db_now(),
-            "expires_at": db_now() + int(wanted.ttl_seconds * SECOND),
-        }
-
-        def body(tx: Connection) -> bool:
-            now = read_for_update(tx, tables.lease, key)
-            if _version(now) != _version(row):
-                return False
-            put_over(tx, tables.lease, key, now, values)
-            return True
-
-        return self._database.write(body)
 
     def lease_held(self, task: str, source: str, holder: Holder) -> LeaseHeld | None:
         """Return the error that `acquire_lease` would raise because another run holds the lease, or None. Writes
@@ -128,12 +113,8 @@ def _has_died(row: Row[Any] | None) -> bool:
     return row is not None and has_ended(row.process)
 
 
-def _version(row: Row[Any] | None) -> int | None:
-    return None if row is None else row.version
-
-
 def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
-    """Update our lease. The new version makes a concurrent acquisition fail that read the row before a renewal."""
+    """Update our lease, and return the number of rows: 0 if it is no longer ours."""
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
     return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount
