@@ -15,7 +15,9 @@ from sqlalchemy import ColumnElement, Connection, Row, delete
 
 from airflow_provider_dm.engine.errors import InvalidInput
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import (
+from airflow_provider_dm.engine.meta.clock import db_now, moment
+from airflow_provider_dm.engine.meta.errors import LostRace
+from airflow_provider_dm.engine.meta.locked_rows import (
     StorePart,
     location_from,
     location_text,
@@ -23,10 +25,8 @@ from airflow_provider_dm.engine.meta.cas import (
     put,
     put_over,
     read_for_update,
-    read_with_now,
+    read_rows,
 )
-from airflow_provider_dm.engine.meta.clock import db_now, moment
-from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.meta.records import (
     Operator,
     OperatorKind,
@@ -90,7 +90,7 @@ class BinlogOperators(StorePart):
 
         def body(tx: Connection) -> list[Operator]:
             marked = []
-            for row in read_with_now(tx, tables.binlog_operator, *_of(task, source)):
+            for row in read_rows(tx, tables.binlog_operator, *_of(task, source), lock=True):
                 if is_passed(_operator(row), applied):
                     _update(tx, row, state=OperatorState.PASSED.value)
                     marked.append(_operator(row))

@@ -1,8 +1,8 @@
 """Rows of DDL locks: one for each DDL of one merged table of one task.
 
 The meaning of a lock and its changes are a pure value elsewhere (engine.shard.lock); this module stores it as JSON. A
-change is a function from the stored value to the new value, called while the row is locked, and the result is written
-against the row's version: of two concurrent changes the second one's function gets the result of the first.
+change is a function from the stored value to the new value, called while the row is locked: of two concurrent changes
+the second one's function gets the result of the first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ from collections.abc import Callable
 from sqlalchemy import Connection, delete
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, read_for_update, to_text, write_over
 from airflow_provider_dm.engine.meta.clock import db_now
+from airflow_provider_dm.engine.meta.locked_rows import (
+    StorePart,
+    from_text,
+    matching,
+    put_over,
+    read_for_update,
+    to_text,
+)
 from airflow_provider_dm.engine.meta.records import Json
 
 LockChange = Callable[[Json | None], Json | None]
@@ -35,8 +42,7 @@ class DdlLocks(StorePart):
             if after == before:
                 return after
             if after is None:
-                assert row is not None
-                write_over(tx, tables.ddl_lock, key, row, delete(tables.ddl_lock))
+                tx.execute(delete(tables.ddl_lock).where(matching(tables.ddl_lock, key)))
                 return None
             values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
             put_over(tx, tables.ddl_lock, key, row, values, at_first={"created_at": db_now()})

@@ -17,9 +17,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, update
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now
 from airflow_provider_dm.engine.meta.errors import LeaseHeld, LeaseLost, RunOvertaken
+from airflow_provider_dm.engine.meta.locked_rows import StorePart, matching, put_over, read_for_update
 from airflow_provider_dm.engine.meta.records import Lease
 from airflow_provider_dm.engine.processes import Holder, has_ended
 
@@ -117,4 +117,4 @@ def _update_own(tx: Connection, lease: Lease, **values: Any) -> int:
     """Update our lease, and return the number of rows: 0 if it is no longer ours."""
     own = tables.lease.c.generation == lease.generation
     where = (matching(tables.lease, {"task": lease.task, "source": lease.source}), own)
-    return tx.execute(update(tables.lease).where(*where).values(**values, version=tables.lease.c.version + 1)).rowcount
+    return tx.execute(update(tables.lease).where(*where).values(**values)).rowcount

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import (
+from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
+from airflow_provider_dm.engine.meta.locked_rows import (
     StorePart,
     from_text,
     location_from,
@@ -17,7 +18,6 @@ from airflow_provider_dm.engine.meta.cas import (
     read_for_update,
     to_text,
 )
-from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.records import Json, RelayStatus, Stage
 
 _BEFORE_REPORT = {"sub_dir": "", "caught_up": False, "host": "", "process": "", "task": ""}

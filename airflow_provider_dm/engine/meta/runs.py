@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import StorePart, from_text, put_over, read_for_update, to_text
 from airflow_provider_dm.engine.meta.clock import SECOND, db_now, moment
 from airflow_provider_dm.engine.meta.errors import LostRace, RunTaken, RunUnknown
+from airflow_provider_dm.engine.meta.locked_rows import StorePart, from_text, put_over, read_for_update, to_text
 from airflow_provider_dm.engine.meta.records import Json, Run, Stage
 from airflow_provider_dm.engine.processes import Holder
 

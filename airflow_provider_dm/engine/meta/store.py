@@ -21,7 +21,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Secret
 
 
 class MetaStore(Leases, Runs, Subtasks, BinlogOperators, DdlLocks, RelayRows):
-    """All records of the metadata DB. Every write is a compare-and-set."""
+    """All records of the metadata DB. Every write that depends on a row locks the row first."""
 
     @classmethod
     def open(cls, url: Secret | str) -> Self:

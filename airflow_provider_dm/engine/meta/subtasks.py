@@ -7,7 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, case, delete, null, update
 
 from airflow_provider_dm.engine.meta import tables
-from airflow_provider_dm.engine.meta.cas import (
+from airflow_provider_dm.engine.meta.clock import db_now, moment
+from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
+from airflow_provider_dm.engine.meta.locked_rows import (
     StorePart,
     from_text,
     location_from,
@@ -16,8 +18,6 @@ from airflow_provider_dm.engine.meta.cas import (
     put,
     to_text,
 )
-from airflow_provider_dm.engine.meta.clock import db_now, moment
-from airflow_provider_dm.engine.meta.errors import UnrelatedNeeds
 from airflow_provider_dm.engine.meta.records import Json, Stage, SubtaskStatus, Unit
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare
 
@@ -74,7 +74,7 @@ class Subtasks(StorePart):
     def _update_subtask(self, task: str, source: str, values: dict[str, Any]) -> None:
         """Set columns of a subtask. No effect if the subtask has no row."""
         key = matching(tables.subtask, {"task": task, "source": source})
-        statement = update(tables.subtask).where(key).values(**values, version=tables.subtask.c.version + 1)
+        statement = update(tables.subtask).where(key).values(**values)
         self._database.write(lambda tx: tx.execute(statement).rowcount)
 
     def forget_subtask(self, task: str, source: str) -> None:

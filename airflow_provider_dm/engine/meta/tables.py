@@ -8,8 +8,7 @@
     dm_relay            one row for each source: the last report of its relay, and the requested stage
 
 Their names differ from those of the tables in the target's meta-schema (dm_subtask, dm_frontier, ...), since both may
-be in the same database. Times are microseconds of `clock.db_now`. `version` counts the writes to a row: a
-compare-and-set names the version that it has read."""
+be in the same database. Times are microseconds of `clock.db_now`."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0008"
+SCHEMA_VERSION: Final = "0009"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -49,7 +48,6 @@ lease = Table(
     metadata,
     Column("task", name(128), primary_key=True),
     Column("source", name(32), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("identity", name(1024), nullable=False),
     Column("attempt", name(255), nullable=False),
@@ -65,7 +63,6 @@ run = Table(
     "dm_run",
     metadata,
     Column("run_id", name(255), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("task", name(128), nullable=False),
     Column("app", name(64), nullable=False),
     Column("identity", name(1024), nullable=False),
@@ -86,7 +83,6 @@ subtask = Table(
     metadata,
     Column("task", name(128), primary_key=True),
     Column("source", name(32), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("unit", name(16), nullable=False),
     Column("stage", name(16), nullable=False),
     Column("needed", document()),
@@ -103,7 +99,6 @@ binlog_operator = Table(
     Column("task", name(128), primary_key=True),
     Column("source", name(32), primary_key=True),
     Column("place_key", name(64), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("kind", name(16), nullable=False),
     Column("location", document()),
     Column("pattern", document()),
@@ -119,7 +114,6 @@ ddl_lock = Table(
     metadata,
     Column("task", name(128), primary_key=True),
     Column("lock_key", name(64), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("lock_id", name(512), nullable=False),
     Column("number", BigInteger, nullable=False),
     Column("body", document(), nullable=False),
@@ -131,7 +125,6 @@ relay = Table(
     "dm_relay",
     metadata,
     Column("source", name(32), primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("desired", name(16)),
     Column("stage", name(16)),
     Column("master", document()),

@@ -1,4 +1,4 @@
-"""Compare-and-set: a write names the row version that was read, and must change exactly one row."""
+"""Rows that are read under a lock, and written by the same transaction: no other writer changes them in between."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Delete, Row, Table, Update, and_, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Row, Table, and_, insert, select, update
 
 from airflow_provider_dm.engine.meta.clock import db_now
 from airflow_provider_dm.engine.meta.database import Database
-from airflow_provider_dm.engine.meta.errors import LostRace
 from airflow_provider_dm.engine.mysql.location import Location
 
 
@@ -29,7 +28,7 @@ class StorePart:
         limit: int | None = None,
     ) -> list[Row[Any]]:
         """Return rows with a further column `now`: the DB's clock while reading. `newest_by`: newest first."""
-        return self._database.read(lambda tx: read_with_now(tx, table, *conditions, newest_by=newest_by, limit=limit))
+        return self._database.read(lambda tx: read_rows(tx, table, *conditions, newest_by=newest_by, limit=limit))
 
     def _row(self, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
         """Return the row of a key, with `now`."""
@@ -45,10 +44,9 @@ def put(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Update columns of the row, or insert it, and increment `version`. `at_first`: columns of a new row only.
+    """Update columns of the row, or insert it. `at_first`: columns of a new row only.
 
-    The row is read under a lock and written against its version. Of two concurrent inserts one fails with an
-    IntegrityError, and `Database.write` runs its body again. Raises LostRace."""
+    Of two concurrent inserts one fails with an IntegrityError, and `Database.write` runs its body again."""
     put_over(connection, table, key, read_for_update(connection, table, key), values, at_first=at_first)
 
 
@@ -61,39 +59,33 @@ def put_over(
     *,
     at_first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Do the same as `put` for a row that the transaction has read, if the values depend on it. Raises LostRace."""
+    """Do the same as `put` after `read_for_update`, whose result is `row`, if the values depend on it."""
     if row is None:
-        connection.execute(insert(table).values({**key, **at_first, **values, "version": 1}))
-        return
-    changed = update(table).values(**values, version=row.version + 1)
-    write_over(connection, table, key, row, changed)
-
-
-def write_over(
-    connection: Connection, table: Table, key: Mapping[str, str], row: Row[Any], statement: Update | Delete
-) -> None:
-    """Run a statement on the row that was read, if its version has not changed. Raises LostRace."""
-    result = connection.execute(statement.where(matching(table, key), table.c.version == row.version))
-    if result.rowcount != 1:
-        raise LostRace(f"{table.name} {dict(key)}", f"version {row.version}")
+        connection.execute(insert(table).values({**key, **at_first, **values}))
+    else:
+        connection.execute(update(table).where(matching(table, key)).values(**values))
 
 
 def read_for_update(connection: Connection, table: Table, key: Mapping[str, str]) -> Row[Any] | None:
-    """Return the row with `now`, locked until the transaction ends (SQLite: the whole database, by BEGIN IMMEDIATE)."""
-    statement = select(table, db_now().label("now")).where(matching(table, key))
-    return connection.execute(statement.with_for_update()).one_or_none()
+    """Return the row of a key, with `now`, locked as by `read_rows`."""
+    return next(iter(read_rows(connection, table, matching(table, key), lock=True)), None)
 
 
-def read_with_now(
+def read_rows(
     connection: Connection,
     table: Table,
     *conditions: ColumnElement[bool],
     newest_by: Column[Any] | None = None,
     limit: int | None = None,
+    lock: bool = False,
 ) -> list[Row[Any]]:
-    """Return rows with a further column `now`: the DB's clock while reading. `newest_by`: newest first."""
+    """Return rows with a further column `now`: the DB's clock while reading. `newest_by`: newest first.
+
+    `lock`: lock them until the transaction ends. SQLite has locked the whole database by BEGIN IMMEDIATE.
+    """
     statement = select(table, db_now().label("now")).where(*conditions).limit(limit)
-    return list(connection.execute(statement if newest_by is None else statement.order_by(newest_by.desc())))
+    statement = statement if newest_by is None else statement.order_by(newest_by.desc())
+    return list(connection.execute(statement.with_for_update() if lock else statement))
 
 
 def matching(table: Table, key: Mapping[str, str]) -> ColumnElement[bool]:
