@@ -53,7 +53,6 @@ class BinlogOperators(StorePart):
                     "state": OperatorState.WAITING.value,
                     "used_at": None,
                     "created_at": db_now(),
-                    "updated_at": db_now(),
                 }
                 put(tx, tables.binlog_operator, _key(one.task, one.source, one.place), values)
 
@@ -140,7 +139,7 @@ def _wanted(operator: Operator) -> tuple[OperatorKind, tuple[str, ...]]:
 
 def _update(tx: Connection, row: Row[Any], **values: Any) -> None:
     key = {"task": row.task, "source": row.source, "place_key": row.place_key}
-    put_over(tx, tables.binlog_operator, key, row, {**values, "updated_at": db_now()})
+    put_over(tx, tables.binlog_operator, key, row, values)
 
 
 def _operator(row: Row[Any]) -> Operator:

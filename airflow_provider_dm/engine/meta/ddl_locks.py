@@ -44,7 +44,7 @@ class DdlLocks(StorePart):
             if after is None:
                 tx.execute(delete(tables.ddl_lock).where(matching(tables.ddl_lock, key)))
                 return None
-            values = {"lock_id": lock, "number": number, "body": to_text(after), "updated_at": db_now()}
+            values = {"lock_id": lock, "number": number, "body": to_text(after)}
             put_over(tx, tables.ddl_lock, key, row, values, at_first={"created_at": db_now()})
             return after
 

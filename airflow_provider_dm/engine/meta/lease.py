@@ -59,9 +59,7 @@ class Leases(StorePart):
         key = {"task": task, "source": source}
         values = {
             **asdict(holder),
-            "ttl_seconds": ttl_seconds,
             "acquired_at": db_now(),
-            "renewed_at": db_now(),
             "expires_at": db_now() + int(ttl_seconds * SECOND),
         }
 
@@ -99,7 +97,7 @@ class Leases(StorePart):
         LeaseLost.
         """
         expires = db_now() + int(lease.ttl_seconds * SECOND)
-        if self._database.write(lambda tx: _update_own(tx, lease, renewed_at=db_now(), expires_at=expires)) != 1:
+        if self._database.write(lambda tx: _update_own(tx, lease, expires_at=expires)) != 1:
             newer = self.last_generation(lease.task, lease.source) or None
             raise LeaseLost(lease.task, lease.source, lease.generation, newer)
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Float, MetaData, String, Table, Text, inspect, text
+from sqlalchemy import BigInteger, Boolean, Column, Connection, MetaData, String, Table, Text, inspect, text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
 VERSION_TABLE: Final = "dm_meta_version"
-SCHEMA_VERSION: Final = "0009"
+SCHEMA_VERSION: Final = "0010"
 """The newest revision in migrations/versions."""
 
 metadata = MetaData()
@@ -53,9 +53,7 @@ lease = Table(
     Column("attempt", name(255), nullable=False),
     Column("host", name(255), nullable=False),
     Column("process", name(255), nullable=False),
-    Column("ttl_seconds", Float, nullable=False),
     Column("acquired_at", BigInteger, nullable=False),
-    Column("renewed_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
 )
 
@@ -106,7 +104,6 @@ binlog_operator = Table(
     Column("state", name(16), nullable=False),
     Column("used_at", document()),
     Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
 )
 
 ddl_lock = Table(
@@ -118,7 +115,6 @@ ddl_lock = Table(
     Column("number", BigInteger, nullable=False),
     Column("body", document(), nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
 )
 
 relay = Table(

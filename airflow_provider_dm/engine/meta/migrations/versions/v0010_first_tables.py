@@ -7,7 +7,7 @@ from alembic import op
 
 from airflow_provider_dm.engine.meta.tables import metadata
 
-revision = "0009"
+revision = "0010"
 down_revision = None
 branch_labels = None
 depends_on = None
