@@ -1,7 +1,7 @@
 """Coverage: the keys of a source table that the load has copied, and the filter that removes changes of other keys.
 
     NONE            no key: all changes of the table are skipped, as for a table whose rows are held back
-    PartlyCovered   the keys of some chunks, each up to the last key that a page has copied
+    ranges          the keys of some chunks, each up to the last key that a page has copied
     ALL             every key: all changes are applied
 
 The filter sets a change's `before` to None if the key of `before` is not covered, and `after` likewise; a change with
@@ -17,7 +17,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -32,17 +31,6 @@ from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Table
 
 
-class UniformCoverage(Enum):
-    """The coverage of a table of which no key, or every key, is covered."""
-
-    NONE = "none"
-    ALL = "all"
-
-
-NONE: Final = UniformCoverage.NONE
-ALL: Final = UniformCoverage.ALL
-
-
 @dataclass(frozen=True)
 class KeyRange:
     """Keys whose first column is in `low`..`high`, inclusive, and that are not greater than `upto`. None: no limit."""
@@ -52,14 +40,10 @@ class KeyRange:
     upto: PageKey | None
 
 
-@dataclass(frozen=True)
-class PartlyCovered:
-    """The coverage of a table that is copied in part. Ranges do not overlap and are in the order of their keys."""
-
-    ranges: tuple[KeyRange, ...]
-
-
-Coverage: TypeAlias = UniformCoverage | PartlyCovered
+Coverage: TypeAlias = tuple[KeyRange, ...]
+"""The covered keys of a table, as ranges that do not overlap, in the order of their keys."""
+NONE: Final[Coverage] = ()
+ALL: Final[Coverage] = (KeyRange(None, None, None),)
 
 
 def coverages(chunks: Iterable[ChunkProgress]) -> dict[TableName, Coverage]:
@@ -75,27 +59,27 @@ def _coverage(chunks: list[ChunkProgress]) -> Coverage:
         return ALL
     begun = [chunk for chunk in chunks if chunk.done or chunk.last_key is not None]
     ranges = [KeyRange(one.low, one.high, None if one.done else read_key(one.last_key or "")) for one in begun]
-    return PartlyCovered(tuple(sorted(ranges, key=lambda one: (one.low is not None, one.low or 0)))) if ranges else NONE
+    return tuple(sorted(ranges, key=lambda one: (one.low is not None, one.low or 0)))
 
 
 @dataclass(frozen=True)
 class _Border:
-    """Decides which keys of one table are covered. `lows`: the lower limits in `part.ranges`, without an open one."""
+    """Decides which keys of one table are covered. `lows`: the lower limits in `ranges`, without an open one."""
 
-    part: PartlyCovered
+    ranges: Coverage
     comparison: KeyComparison
     positions: tuple[int, ...]
     lows: tuple[int, ...]
 
     @classmethod
-    def of(cls, table: Table, part: PartlyCovered) -> _Border:
+    def of(cls, table: Table, ranges: Coverage) -> _Border:
         order = KeyOrder.of(table)
         if order is None:
             raise InvariantBroken(
                 "only a table that is copied in the order of a key is covered in part", str(table.name)
             )
-        lows = tuple(range_.low for range_ in part.ranges if range_.low is not None)
-        return cls(part, KeyComparison.of(order), order.positions, lows)
+        lows = tuple(range_.low for range_ in ranges if range_.low is not None)
+        return cls(ranges, KeyComparison.of(order), order.positions, lows)
 
     def covered(self, row: Row | None, answers: KeyOrders) -> Row | None:
         """Return the row if its key is covered according to `answers`, else None."""
@@ -109,7 +93,7 @@ class _Border:
 
     def _candidate(self, key: PageKey) -> KeyRange | None:
         """Return the range in which the key's first column is."""
-        ranges = self.part.ranges
+        ranges = self.ranges
         if not self.lows and ranges[0].high is None:
             return ranges[0]  # one range without limits: the column may be of any type
         first = int(key[0])
@@ -123,8 +107,8 @@ class _Border:
 class CoverageFilter:
     """The filter for the tables that are covered in part. `parts`: by index of the source table."""
 
-    def __init__(self, parts: Mapping[int, tuple[Table, PartlyCovered]], source: Endpoint) -> None:
-        self._borders = {index: _Border.of(table, part) for index, (table, part) in parts.items()}
+    def __init__(self, parts: Mapping[int, tuple[Table, Coverage]], source: Endpoint) -> None:
+        self._borders = {index: _Border.of(table, coverage) for index, (table, coverage) in parts.items()}
         self._source = source
 
     def covered(self, changes: Iterable[RowChange]) -> Iterator[RowChange]:

@@ -18,7 +18,7 @@ from airflow_provider_dm.engine.reading.keyset import write_key
 from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Index, Table
-from airflow_provider_dm.engine.sync.coverage import ALL, NONE, CoverageFilter, KeyRange, PartlyCovered, coverages
+from airflow_provider_dm.engine.sync.coverage import ALL, NONE, CoverageFilter, KeyRange, coverages
 from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.write import tasks
@@ -110,7 +110,7 @@ def filtered(of: Table, chunks: Sequence[ChunkProgress], changes: Sequence[RowCh
         return list(changes)
     return (
         list(CoverageFilter({0: (of, coverage)}, NOWHERE).covered(changes))
-        if isinstance(coverage, PartlyCovered)
+        if coverage not in (ALL, NONE)
         else []
     )
 
@@ -167,16 +167,16 @@ def test_chunks_determine_the_coverage() -> None:
     assert coverages([chunk(0, None, None)]) == {name: NONE}
     assert coverages([chunk(0, None, 3, done=True), chunk(1, 4, None, done=True)]) == {name: ALL}
     assert coverages([chunk(1, 4, None, key(7)), chunk(0, None, 3, done=True), chunk(2, 9, 9)]) == {
-        name: PartlyCovered((KeyRange(None, 3, None), KeyRange(4, None, (b"7",))))
+        name: (KeyRange(None, 3, None), KeyRange(4, None, (b"7",)))
     }
     assert coverages([chunk(0, None, 3), chunk(1, 4, None, done=True)]) == {
-        name: PartlyCovered((KeyRange(4, None, None),))
+        name: (KeyRange(4, None, None),)
     }
 
 
 def test_a_table_without_an_order_is_covered_completely_or_not_at_all() -> None:
     keyless = replace(ITEM, unique_keys=())
-    part = PartlyCovered((KeyRange(None, None, (b"1",)),))
+    part = (KeyRange(None, None, (b"1",)),)
 
     with pytest.raises(InvariantBroken):
         CoverageFilter({0: (keyless, part)}, NOWHERE)
@@ -185,13 +185,13 @@ def test_a_table_without_an_order_is_covered_completely_or_not_at_all() -> None:
 # In a plan
 
 OTHER = table("other", ("id", "v"), PRIMARY)
-PART = PartlyCovered((KeyRange(None, None, (b"2",)),))
+PART = (KeyRange(None, None, (b"2",)),)
 
 
 def test_plans_with_different_coverage_have_different_fingerprints() -> None:
     plans = [
         plan_of(ITEM, OTHER, coverage={ITEM.name: one})
-        for one in (ALL, PART, NONE, PartlyCovered((KeyRange(None, None, (b"3",)),)))
+        for one in (ALL, PART, NONE, (KeyRange(None, None, (b"3",)),))
     ]
 
     assert len({one.fingerprint() for one in plans}) == len(plans)
@@ -240,7 +240,7 @@ def test_filters_see_a_change_as_the_source_logged_it(tmp_path: Path, ignored: s
     """A key that crosses the border is an UPDATE for the filters, and becomes a DELETE or an INSERT after them."""
     rule = FilterRule.model_validate({"schema-pattern": "*", "events": [ignored], "action": "Ignore"})
     rules = replace(RULES, events=EventFilter.from_config([rule], case_sensitive=True))
-    part = PartlyCovered((KeyRange(None, None, (b"5",)),))
+    part = (KeyRange(None, None, (b"5",)),)
     plan = make_plan([TableSchema(ONE, ONE.name)], {ONE.name: ONE}, rules=rules, buckets=1, coverage={ONE.name: part})
     pieces = log_of([[(0, 3, 9), (0, 8, 1), (0, 2, None)]], tmp_path)
 

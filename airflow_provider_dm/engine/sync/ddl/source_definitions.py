@@ -29,7 +29,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, connected
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.survey import cascades_are_logged
 from airflow_provider_dm.engine.schema.catalogue import create_statement, list_tables, read_tables
-from airflow_provider_dm.engine.sync.coverage import PartlyCovered, coverages
+from airflow_provider_dm.engine.sync.coverage import ALL, NONE, coverages
 from airflow_provider_dm.engine.sync.ddl.chunks_after import copied_by
 from airflow_provider_dm.engine.sync.ddl.subtask_tables import SubtaskTables
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
@@ -98,7 +98,7 @@ def adopt_user_definitions(source: SyncSource) -> None:
     covered = coverages(load_chunks(connection, ref))
     for one in changed:
         name = one.table.name
-        in_part = isinstance(covered.get(name), PartlyCovered) and name in schemas
+        in_part = covered.get(name, ALL) not in (ALL, NONE) and name in schemas
         if in_part and copied_by(one.table) != copied_by(schemas[name].table):
             why = "the table is copied in part by another key, whose DDL is not reached yet"
             raise _definition_unusable(str(name), why)

@@ -27,7 +27,7 @@ from airflow_provider_dm.engine.rules.kept_keys import check_identity_kept, chec
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.rules.row_filter import FilterLoss, RowFilter
 from airflow_provider_dm.engine.schema.model import Table
-from airflow_provider_dm.engine.sync.coverage import PartlyCovered
+from airflow_provider_dm.engine.sync.coverage import ALL, Coverage
 from airflow_provider_dm.engine.sync.errors import UnknownTable
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart, TargetPart
 
@@ -143,12 +143,12 @@ class SyncPlan:
         return {index: source.filter for index, source in enumerate(self.sources) if source.filter is not None}
 
     @cached_property
-    def parts(self) -> dict[int, tuple[Table, PartlyCovered]]:
+    def parts(self) -> dict[int, tuple[Table, Coverage]]:
         """Return the source tables that are covered in part, by index, with their coverage."""
         return {
             index: (source.table, source.coverage)
             for index, source in enumerate(self.sources)
-            if isinstance(source.coverage, PartlyCovered)
+            if source.coverage != ALL
         }
 
     @cached_property
@@ -263,7 +263,7 @@ class SyncPlan:
     def _optional_columns(self, part: SourcePart) -> tuple[int, ...]:
         needed, order = self.targets[part.target].needed, part.order or range(part.width)
         filtered_by = set(part.filter.columns() if part.filter else ())
-        if isinstance(part.coverage, PartlyCovered) and part.table.identity is not None:
+        if part.coverage != ALL and part.table.identity is not None:
             filtered_by.update(part.table.column(name).position for name in part.table.identity.columns)
         return tuple(
             sorted(column for index, column in enumerate(order) if index not in needed and column not in filtered_by)
