@@ -37,7 +37,7 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     """Return the function from a row (in the part's column order) to its bucket number, from 0."""
     name = _name(part)
     if part.key is None:
-        return _by_image(name, buckets)
+        return lambda row: image_digest(name, row) % buckets
     if not part.hashed:
         whole_table = bucket_of_all(part, buckets)
         return lambda _row: whole_table
@@ -45,10 +45,6 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
     in_runs = last == part.key[-1] and _is_integer(part, last)
     hashed = part.hashed[:-1] if in_runs else part.hashed
     forms = [(number, form_of(part, number), b"%d:" % part.key.index(number)) for number in hashed]
-    if not forms:
-        return _by_integer(name, last, buckets)
-    if len(forms) == 1 and not in_runs:
-        return _by_one(name, *forms[0], buckets)
 
     def bucket(row: Row) -> int:
         data = name
@@ -106,32 +102,15 @@ def form_of(part: TargetPart, number: int) -> Transform:
     return form
 
 
-def _by_integer(name: bytes, number: int, buckets: int) -> BucketOf:
-    first = xxhash.xxh64_intdigest(name)
-    return lambda row: (first + _added(row[number], buckets)) % buckets
-
-
 def _added(value: Value, buckets: int) -> int:
     run = int(value or 0) // RUN
     return run + ((run // buckets * _FIBONACCI & (1 << 64) - 1) >> 48)
 
 
-def _by_one(name: bytes, number: int, form: Transform, tag: bytes, buckets: int) -> BucketOf:
-    digest = xxhash.xxh64_intdigest
-
-    def bucket(row: Row) -> int:
-        value = form(row[number] or b"")
-        return digest(b"%b%b%d:%b" % (name, tag, len(value), value)) % buckets
-
-    return bucket
-
-
-def _by_image(name: bytes, buckets: int) -> BucketOf:
-    def bucket(row: Row) -> int:
-        digest = xxhash.xxh64(name)
-        for value in row:
-            digest.update(b"-" if value is None else b"%d:" % len(value))
-            digest.update(value or b"")
-        return digest.intdigest() % buckets
-
-    return bucket
+def image_digest(name: bytes, row: Row) -> int:
+    """Return a digest of all values of a row."""
+    digest = xxhash.xxh64(name)
+    for value in row:
+        digest.update(b"-" if value is None else b"%d:" % len(value))
+        digest.update(value or b"")
+    return digest.intdigest()

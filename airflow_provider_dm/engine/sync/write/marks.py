@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import xxhash
 
 from airflow_provider_dm.engine.schema.codec import Row, Transform
-from airflow_provider_dm.engine.sync.plan.bucket import form_of
+from airflow_provider_dm.engine.sync.plan.bucket import form_of, image_digest
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, places_of
 
 Mark: TypeAlias = int
@@ -52,7 +52,7 @@ def marks_of(part: TargetPart) -> ValueMarks:
             loose.append(by_form)
             strict.append(_mark(b"%d:" % number, columns, [(column, None) for column in columns]))
     if part.key is None:
-        loose.append(_image)
+        loose.append(partial(image_digest, b"image"))
     return ValueMarks(tuple(strict), tuple(loose), part.key is None)
 
 
@@ -102,11 +102,3 @@ def _mark(name: bytes, columns: tuple[int, ...], pairs: list[tuple[int, Transfor
 def _whole_table(name: bytes) -> MarkOf:
     mark = xxhash.xxh64_intdigest(name)
     return lambda _row: mark
-
-
-def _image(row: Row) -> Mark:
-    digest = xxhash.xxh64(b"image")
-    for value in row:
-        digest.update(b"-" if value is None else b"%d:" % len(value))
-        digest.update(value or b"")
-    return digest.intdigest()
