@@ -21,8 +21,7 @@ from typing import Final
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.gather import source_errors
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
-from airflow_provider_dm.engine.copy.page_writing import write_page, write_rows_of
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.page_writing import ChunkJob, write_page, write_rows_of
 from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
     advance_chunk,

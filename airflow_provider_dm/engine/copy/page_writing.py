@@ -11,23 +11,49 @@ The statements are made before the transaction begins, which holds no locks mean
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.errors import DuplicateDuringCopy
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
-from airflow_provider_dm.engine.downstream.contested_row import contested_keys
+from airflow_provider_dm.engine.downstream.contested_row import RowOwner, contested_keys
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, advance_chunk
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
-from airflow_provider_dm.engine.downstream.row_statements import Dialect
+from airflow_provider_dm.engine.downstream.identity import Fence
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb
 from airflow_provider_dm.engine.downstream.session import execute, run_transaction
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
-from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
+from airflow_provider_dm.engine.merge.owner_writer import MOST_WHILE_COPYING, OwnerWriter, TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row, row_literals
+
+
+@dataclass(frozen=True)
+class ChunkJob:
+    """One chunk to copy in a round. `chunk`: its recorded state, with the round and the table's birth.
+
+    `siblings`: other source tables with the same target, for messages.
+    """
+
+    fence: Fence
+    chunk: ChunkProgress
+    mapping: TableMapping
+    verb: Verb
+    siblings: tuple[str, ...]
+    is_alone: bool
+    """True if no other source table has the same target."""
+
+    @property
+    def is_merged(self) -> bool:
+        """True if rows that collide with rows of other source tables wait. Otherwise they are errors, or overwrite."""
+        return bool(self.siblings) and self.verb is Verb.INSERT and self.mapping.target.identity is not None
+
+    def writer(self, access: TargetAccess) -> OwnerWriter:
+        """Return the writer of this table's rows in a merged target."""
+        return OwnerWriter(RowOwner(self.fence.ref, self.mapping.source.name), self.mapping, access, MOST_WHILE_COPYING)
 
 
 def write_page(

@@ -5,6 +5,13 @@ free chunk: it holds a user lock of the source with the chunk's name, which ends
 and chunks are read from the target, where the frontier rests at the round's location.
 
 It ends when no chunk is left, when the round is over, or with its snapshot; the others continue.
+
+A page of the snapshot is written together with the chunk's progress. Meanwhile a thread of the reader reads the next
+page, which is discarded if the write is refused.
+
+A page is read with the table's definition at the round's location. A snapshot of a table that was altered since may
+show values of other columns, without an error. So after a page is read, another connection checks that the table was
+not altered, while the metadata lock of the snapshot still prevents DDL.
 """
 
 from __future__ import annotations
@@ -13,24 +20,26 @@ import hashlib
 import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pymysql
 
 from airflow_provider_dm.engine.config.task import SubtaskConfig
-from airflow_provider_dm.engine.copy.copier import copy_chunk
 from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
-from airflow_provider_dm.engine.copy.gather import ReaderGroup
-from airflow_provider_dm.engine.copy.page import PageSizes
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.gather import ReaderGroup, source_errors
+from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
+from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
+from airflow_provider_dm.engine.copy.page_writing import ChunkJob, write_page
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader, snapshot_reader
-from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunks
+from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress, load_chunk, load_chunks
 from airflow_provider_dm.engine.downstream.identity import Fence
 from airflow_provider_dm.engine.downstream.row_statements import Verb
-from airflow_provider_dm.engine.downstream.session import run_transaction
+from airflow_provider_dm.engine.downstream.session import run_transaction, target_dialect
 from airflow_provider_dm.engine.downstream.shard_groups import merged_targets
 from airflow_provider_dm.engine.downstream.table_schema import Feeder, load_feeders, load_table_schemas
 from airflow_provider_dm.engine.errors import DmError
@@ -38,6 +47,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.errors import ServerUnreachable
 from airflow_provider_dm.engine.mysql.identifiers import TableName
+from airflow_provider_dm.engine.reading.births import check_birth
 from airflow_provider_dm.engine.reading.errors import SchemaChangedDuringCopy, SourceReadFailed
 from airflow_provider_dm.engine.reading.keyset import KeyOrder
 from airflow_provider_dm.engine.reading.source_session import source_connection
@@ -160,3 +170,71 @@ class ReadRound:
 def _urgency(job: ChunkJob) -> tuple[bool, bool, int]:
     whole = KeyOrder.of(job.mapping.source) is None
     return not whole, job.chunk.last_key is None, job.chunk.number
+
+
+# One chunk
+
+
+def copy_chunk(job: ChunkJob, reader: SnapshotReader, sizes: PageSizes, target: Endpoint) -> ChunkProgress:
+    """Copy until the chunk is done or the round is over. Runs on an executor. Return the chunk's progress.
+
+    Raises SnapshotLost, SchemaChangedDuringCopy, Fenced, DuplicateDuringCopy, TooManyContested, and the errors
+    of reading and writing.
+    """
+    seen = run_transaction(target, lambda connection: load_chunk(connection, job.fence, job.chunk))
+    if seen.done or seen.is_unresumable or seen.round != job.chunk.round:
+        return seen
+    order = KeyOrder.of(job.mapping.source)
+    if order is None:
+        return _copy_whole(job, seen, reader, target)
+    return _copy_pages(job, seen, reader, PageReader.of(job.mapping.source, order), sizes, target)
+
+
+def _copy_pages(
+    job: ChunkJob,
+    progress: ChunkProgress,
+    reader: SnapshotReader,
+    page_reader: PageReader,
+    sizes: PageSizes,
+    target: Endpoint,
+) -> ChunkProgress:
+    dialect, name = target_dialect(target), job.mapping.source.name
+
+    def read(after: ChunkProgress) -> tuple[Page, float]:
+        began = time.monotonic()
+        with source_errors(reader.source), reader.reading(name) as snapshot:
+            page = page_reader.page(snapshot, after, sizes.rows(name), dialect.transaction_bytes)
+            check_birth(reader.source, name, after.birth)
+        return page, time.monotonic() - began
+
+    ahead: Future[tuple[Page, float]] | None = None
+    try:
+        while not progress.done and progress.round == job.chunk.round and not reader.is_over:
+            page, seconds = (ahead or reader.ahead.submit(read, progress)).result()
+            last_key = page.last_key or progress.last_key
+            ahead = None if page.last else reader.ahead.submit(read, replace(progress, last_key=last_key))
+            began = time.monotonic()
+            written = write_page(target, job, progress, page.cells, dialect, last_key=last_key, done=page.last)
+            sizes.learn(name, page, seconds + time.monotonic() - began, dialect.transaction_bytes)
+            if written is None:
+                return run_transaction(target, partial(load_chunk, fence=job.fence, known=progress))
+            progress = written
+    finally:
+        if ahead is not None:
+            wait([ahead])  # the snapshot has one connection
+    return progress
+
+
+def _copy_whole(job: ChunkJob, seen: ChunkProgress, reader: SnapshotReader, target: Endpoint) -> ChunkProgress:
+    dialect, name, source = target_dialect(target), job.mapping.source.name, reader.source
+
+    def body(into: Connection) -> None:
+        write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)
+        check_birth(source, name, seen.birth)
+
+    with source_errors(source), reader.reading(name) as connection:
+        if job.is_alone:
+            write_in_pages(target, ReaderSnapshot(source, connection), job, seen, dialect)
+        else:
+            run_transaction(target, body)
+    return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen))

@@ -1,6 +1,6 @@
 """The loop of one sync: plan the next piece of the log, apply it, repeat until the goal, an error, or a request.
 
-planning.py decides which piece is next, applying.py applies it, downstream/frontier.py commits it exactly once,
+planning.py decides which piece is next, epoch.py applies it, downstream/frontier.py commits it exactly once,
 noting.py reports the progress. The loop itself holds the position, which moves when all buckets have applied an epoch.
 A failed epoch is retried with the same bounds.
 """
@@ -29,8 +29,8 @@ from airflow_provider_dm.engine.relay.health import SILENT_SECONDS
 from airflow_provider_dm.engine.rules.errors import StoppedByFilter
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl, SkipDdl
 from airflow_provider_dm.engine.shard.errors import ShardDdlNotSupported
-from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.verdict import RelevantDdl, stop_error
+from airflow_provider_dm.engine.sync.epoch import EpochApplier
 from airflow_provider_dm.engine.sync.errors import (
     CannotFollow,
     GoalLost,
@@ -48,7 +48,7 @@ from airflow_provider_dm.engine.sync.ports import Follower, MergedTables
 from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
 from airflow_provider_dm.engine.sync.safe_mode.states import Collisions, save_window
-from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from airflow_provider_dm.engine.sync.loop_state import LoopState
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
-from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult
 
 
 class SourceLog(Protocol):

@@ -12,10 +12,9 @@ from airflow_provider_dm.engine.meta.records import Unit
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.checkpoint import DmPoints
 from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
-from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.epoch import EpochApplier, EpochSize
 from airflow_provider_dm.engine.sync.following import Following
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop import Loop
@@ -32,9 +31,9 @@ from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.start.opening import open_sync
 from airflow_provider_dm.engine.sync.sync_result import SyncResult
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from airflow_provider_dm.engine.sync.write.apply import Target
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult, Target
 from airflow_provider_dm.engine.sync.write.concurrency import spreads
-from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES, ApplyResult
+from airflow_provider_dm.engine.sync.write.transactional import RANGE_BYTES, SMALL_CHANGE_BYTES
 
 
 def run_sync(

@@ -6,6 +6,9 @@ after the cut-over, or while the source is idle and all its changes are applied.
 
 The source's current tables are compared: tables created since the load are included, dropped tables are not. A target
 table that is missing or has other columns, as a DDL is not applied yet, counts as different; its rows are not read.
+
+A merged table contains the rows of all its shards. While a DDL lock holds rows back, a real difference cannot be
+distinguished from a held-back row, so the comparison of such a table reports the lock and lists no differing rows.
 """
 
 from __future__ import annotations
@@ -13,13 +16,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from airflow_provider_dm.engine.config.job import JobSpec
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
+from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.session import target_connection, target_dialect
+from airflow_provider_dm.engine.downstream.shard_groups import HeldShard, held_shards, merged_targets
+from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.reading.chunks import plan_chunks
@@ -36,10 +42,11 @@ from airflow_provider_dm.engine.reading.text_rows import TextCells
 from airflow_provider_dm.engine.rules.errors import TargetTableMismatch
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.rules.subtask_rules import SubtaskRules
+from airflow_provider_dm.engine.schema.catalogue import has_table
 from airflow_provider_dm.engine.schema.errors import TableNotFound
 from airflow_provider_dm.engine.schema.model import Table
+from airflow_provider_dm.engine.shard.lock import lock_id
 from airflow_provider_dm.engine.verify.errors import ComparedTableMissing, DataDiffers, RowsHeldBack, SourceAltered
-from airflow_provider_dm.engine.verify.held_back import HeldBack, read_held_back, with_lock
 from airflow_provider_dm.engine.verify.piece import FindRows, FoundRow, SumPieces, TablePiece
 from airflow_provider_dm.engine.verify.row_bytes import source_form, target_form
 from airflow_provider_dm.engine.verify.sums import HashFocus, Sums, total
@@ -302,3 +309,42 @@ def _small_foci(
 
 def _shown(cell: bytes | None) -> str | None:
     return None if cell is None else cell[:MOST_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+
+
+# Merged tables whose rows a DDL lock holds back
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """The DDL lock of a merged table, the shards whose rows it holds back, and the DDL that these shards wait for."""
+
+    lock: str
+    shards: tuple[str, ...]
+    ddls: tuple[str, ...]
+
+    @classmethod
+    def of(cls, task: str, target: TableName, members: Iterable[HeldShard]) -> HeldBack:
+        held = list(members)
+        shards = tuple(f"{shard.source}:{shard.member.table}" for shard in held)
+        ddls = dict.fromkeys(ddl for shard in held for item in shard.member.items[:1] for ddl in item.ddls)
+        return cls(lock_id(task, target), shards, tuple(ddls))
+
+
+def read_held_back(connection: Connection, meta_schema: str, task: str) -> dict[TableName, HeldBack]:
+    """Return the locks that hold back rows of a task, by merged table. Raises IncompleteResult."""
+    if not has_table(connection, TableName(meta_schema, "dm_shard_member")):
+        return {}  # no sync has started
+    ref = SubtaskRef(meta_schema, task, source="")  # all sources have the same merged tables
+    held = {target: held_shards(connection, ref, target) for target in merged_targets(connection, ref)}
+    return {target: HeldBack.of(task, target, members) for target, members in held.items() if members}
+
+
+def with_lock(table: Json, held: Mapping[str, HeldBack]) -> Json:
+    """Return the result of a table's comparison. If it differs while rows are held back, it has the lock, no rows."""
+    lock = held.get(table["target"])
+    if lock is None or table["equal"]:
+        return table
+    why = f"rows of {', '.join(lock.shards)} are held back by DDL lock {lock.lock}"
+    why += f"; and {table['why']}" if table["why"] else ""  # a reason besides the lock
+    held_back = {"lock": lock.lock, "shards": list(lock.shards), "DDLs": list(lock.ddls)}
+    return {**table, "why": why, "differing": [], "held_back": held_back}

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_dm.engine.copy import begin_load, page, read_round, snapshot_reader, source_load
 from airflow_provider_dm.engine.copy.gather import Gathering
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.page_writing import ChunkJob
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.meta.store import MetaStore
 from airflow_provider_dm.engine.sync.sync_result import SyncResult

@@ -9,7 +9,7 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, read_round, source_load
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.page_writing import ChunkJob
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
 from airflow_provider_dm.engine.downstream.row_statements import Dialect

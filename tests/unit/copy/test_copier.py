@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
-from airflow_provider_dm.engine.copy import copier, keyless, page_writing
+from airflow_provider_dm.engine.copy import keyless, page_writing, read_round
 from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
-from airflow_provider_dm.engine.copy.reader_job import ChunkJob
+from airflow_provider_dm.engine.copy.page_writing import ChunkJob
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
 from airflow_provider_dm.engine.downstream.identity import Fence, SubtaskRef
 from airflow_provider_dm.engine.downstream.row_statements import Verb
@@ -53,14 +53,16 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         assert len(offered) < 5, "it continues"
         return None
 
-    for module in (copier, keyless):
+    for module in (read_round, keyless):
         monkeypatch.setattr(module, "check_birth", lambda *_asked: None)
-    for module in (copier, page_writing):
+    for module in (read_round, page_writing):
         monkeypatch.setattr(module, "run_transaction", lambda _target, body: body(None))
     monkeypatch.setattr(page_writing, "write_rows_of", write)
     monkeypatch.setattr(page_writing, "advance_chunk", lambda *_asked, **_step: False)
-    monkeypatch.setattr(copier, "target_dialect", lambda _target: DIALECT)
-    monkeypatch.setattr(copier, "load_chunk", lambda *_asked, **_known: SEEN if not offered else replace(SEEN, round=2))
+    monkeypatch.setattr(read_round, "target_dialect", lambda _target: DIALECT)
+    monkeypatch.setattr(
+        read_round, "load_chunk", lambda *_asked, **_known: SEEN if not offered else replace(SEEN, round=2)
+    )
     return offered
 
 
@@ -72,9 +74,9 @@ def test_a_reader_does_not_continue_in_the_next_round(refused: list[int], monkey
         return page
 
     monkeypatch.setattr(PageReader, "page", read)
-    monkeypatch.setattr(copier, "check_birth", lambda *_asked: asked.append("birth"))
+    monkeypatch.setattr(read_round, "check_birth", lambda *_asked: asked.append("birth"))
 
-    copied = copier.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT)
+    copied = read_round.copy_chunk(JOB, cast(Any, Reader()), PageSizes(), ENDPOINT)
 
     assert (refused, copied.round) == ([2], 2)
     assert asked == ["page", "birth"] * 2, "a table that is altered before its page is read shows other columns"
@@ -93,8 +95,8 @@ def test_a_keyless_copy_is_skipped_if_its_chunk_has_changed(
     refused: list[int], monkeypatch: pytest.MonkeyPatch, now: ChunkProgress
 ) -> None:
     """Another reader was lost in it, or its round is over, since this one has read which chunks are left."""
-    monkeypatch.setattr(copier, "load_chunk", lambda *_asked: now)
+    monkeypatch.setattr(read_round, "load_chunk", lambda *_asked: now)
     job = replace(JOB, mapping=map_table(KEYLESS, KEYLESS))
 
-    assert copier.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT) == now
+    assert read_round.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT) == now
     assert refused == []

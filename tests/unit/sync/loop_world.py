@@ -30,9 +30,8 @@ from airflow_provider_dm.engine.rules.mapping import map_table
 from airflow_provider_dm.engine.rules.online_ddl.memory import OnlineDdls
 from airflow_provider_dm.engine.rules.online_ddl.outcomes import ApplyDdl
 from airflow_provider_dm.engine.shard.group import Group
-from airflow_provider_dm.engine.sync.applying import EpochApplier
 from airflow_provider_dm.engine.sync.ddl.by_hand import SubtaskOperators
-from airflow_provider_dm.engine.sync.epoch import EpochSize
+from airflow_provider_dm.engine.sync.epoch import EpochApplier, EpochSize
 from airflow_provider_dm.engine.sync.following import DdlMeaning, Following
 from airflow_provider_dm.engine.sync.log.locations import Cursor
 from airflow_provider_dm.engine.sync.loop import Loop
@@ -48,9 +47,8 @@ from airflow_provider_dm.engine.sync.safe_mode.states import SafeMode
 from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.sharing import Sharing
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult, Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.tasks import ApplyRanges, EpochJob
-from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
 from tests.jobs import NOWHERE, job_spec, source_spec
 from tests.unit.sync.sqlite_target import META, Database
 from tests.unit.sync.target_tables import TARGETS

@@ -19,8 +19,8 @@ from airflow_provider_dm.engine.rules.event_filter import EventFilter
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.model import Index, Table
 from airflow_provider_dm.engine.sync.coverage import ALL, NONE, CoverageFilter, KeyRange, coverages
-from airflow_provider_dm.engine.sync.plan.change import Change
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change
 from airflow_provider_dm.engine.sync.write import tasks
 from airflow_provider_dm.engine.sync.write.chains import unchanged_tables
 from tests.unit.sync.test_change import NOWHERE, PAIR, PRIMARY, RULES, fold, plan_of, table
@@ -108,11 +108,7 @@ def filtered(of: Table, chunks: Sequence[ChunkProgress], changes: Sequence[RowCh
     coverage = coverages(chunks)[of.name]
     if coverage is ALL:
         return list(changes)
-    return (
-        list(CoverageFilter({0: (of, coverage)}, NOWHERE).covered(changes))
-        if coverage not in (ALL, NONE)
-        else []
-    )
+    return list(CoverageFilter({0: (of, coverage)}, NOWHERE).covered(changes)) if coverage not in (ALL, NONE) else []
 
 
 @given(CASES)
@@ -169,9 +165,7 @@ def test_chunks_determine_the_coverage() -> None:
     assert coverages([chunk(1, 4, None, key(7)), chunk(0, None, 3, done=True), chunk(2, 9, 9)]) == {
         name: (KeyRange(None, 3, None), KeyRange(4, None, (b"7",)))
     }
-    assert coverages([chunk(0, None, 3), chunk(1, 4, None, done=True)]) == {
-        name: (KeyRange(4, None, None),)
-    }
+    assert coverages([chunk(0, None, 3), chunk(1, 4, None, done=True)]) == {name: (KeyRange(4, None, None),)}
 
 
 def test_a_table_without_an_order_is_covered_completely_or_not_at_all() -> None:
@@ -190,8 +184,7 @@ PART = (KeyRange(None, None, (b"2",)),)
 
 def test_plans_with_different_coverage_have_different_fingerprints() -> None:
     plans = [
-        plan_of(ITEM, OTHER, coverage={ITEM.name: one})
-        for one in (ALL, PART, NONE, (KeyRange(None, None, (b"3",)),))
+        plan_of(ITEM, OTHER, coverage={ITEM.name: one}) for one in (ALL, PART, NONE, (KeyRange(None, None, (b"3",)),))
     ]
 
     assert len({one.fingerprint() for one in plans}) == len(plans)

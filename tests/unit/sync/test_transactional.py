@@ -22,7 +22,8 @@ from airflow_provider_dm.engine.sync.errors import TransactionGroupsChanged
 from airflow_provider_dm.engine.sync.resuming import is_transient
 from airflow_provider_dm.engine.sync.write import transactional
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.transactional import Logged, TransactionalWriter, TransactionGroup, groups_of
+from airflow_provider_dm.engine.sync.write.dependence import LoggedChange
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup, groups_of
 from tests.unit.sync.loop_world import PLAN
 from tests.unit.sync.sqlite_target import META, Database
 
@@ -42,7 +43,7 @@ def a_range(start: int, end: int, *, closes: int = 0, counts_at: str = "") -> By
 def cut(*ranges: ByteRange, hi: int, together: bool = False) -> list[tuple[str, list[int]]]:
     """Return where groups end, and where the ranges of each begin."""
 
-    def changes_in(one: ByteRange) -> Iterator[Logged]:
+    def changes_in(one: ByteRange) -> Iterator[LoggedChange]:
         yield (one.start, None, None)
 
     groups = groups_of(ranges, key(hi), changes_in, together=together)
@@ -74,7 +75,7 @@ def test_an_epoch_with_xa_prepare_is_one_unit() -> None:
 # Writing them
 
 
-def inserts(keys: Iterable[int]) -> Iterator[Logged]:
+def inserts(keys: Iterable[int]) -> Iterator[LoggedChange]:
     return ((0, None, (b"%d" % number, b"0")) for number in keys)
 
 
@@ -147,7 +148,7 @@ def test_a_half_applied_epoch_with_other_bounds_continues_per_bucket() -> None:
     assert (world.write(), world.rows()) == (1, [1, 2, 3])
 
 
-def fail(error: Exception) -> Iterator[Logged]:
+def fail(error: Exception) -> Iterator[LoggedChange]:
     raise error
 
 
@@ -181,7 +182,7 @@ def test_a_large_transaction_is_never_held_as_a_whole(monkeypatch: pytest.Monkey
     world, held, most = World(), 0, 0
     real = TransactionalWriter._waves
 
-    def changes() -> Iterator[Logged]:
+    def changes() -> Iterator[LoggedChange]:
         nonlocal held, most
         for change in inserts(range(95)):
             held += 1

@@ -1,6 +1,6 @@
 """The result for a table that differs while rows of it are held back."""
 
-from airflow_provider_dm.engine.verify.held_back import HeldBack, with_lock
+from airflow_provider_dm.engine.verify.verification import HeldBack, with_lock
 
 
 def test_a_lock_does_not_hide_what_else_keeps_a_table_from_being_compared() -> None:

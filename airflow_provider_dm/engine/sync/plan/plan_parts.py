@@ -1,9 +1,10 @@
-"""The parts of a plan: the target of each source table, and the identity of rows in each target table."""
+"""The parts of a plan: the target of each source table, and the identity and the changes of rows in a target table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, family
@@ -12,7 +13,24 @@ from airflow_provider_dm.engine.schema.codec import Row, Value, codec_for
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.coverage import ALL, Coverage
-from airflow_provider_dm.engine.sync.plan.change import Key
+
+Key: TypeAlias = Value | tuple[Value, ...]
+"""The canonical values of the identity key: a tuple, or the value itself if the key has one column."""
+
+
+class Change(NamedTuple):
+    """The rows of one key before and after a change; None: no row.
+
+    INSERT is (None, a), DELETE (b, None), UPDATE (b, a). Two successive changes of a key compose to one. Composition is
+    associative, so a log can be cut anywhere, folded in pieces, and the pieces combined. (None, None) is a value: the
+    row was inserted and deleted. Its effect on the target depends on the mode (`causality`).
+
+    An UPDATE that changes the key is a DELETE of the old key and an INSERT of the new one. A row of a table without a
+    key has no identity: it is a signed count of its image (`compactor`).
+    """
+
+    before: Row | None
+    after: Row | None
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location, Order, compare, has_passed, reached
 from airflow_provider_dm.engine.relay.reader import RelayReader
 from airflow_provider_dm.engine.shard.group import Group, HeldRows
-from airflow_provider_dm.engine.sync.applying import EpochApplier
+from airflow_provider_dm.engine.sync.epoch import EpochApplier
 from airflow_provider_dm.engine.sync.log.locations import Cursor, with_gtid_set
 from airflow_provider_dm.engine.sync.log.tail import Tail
 from airflow_provider_dm.engine.sync.loop_state import LoopState
@@ -47,7 +47,7 @@ from airflow_provider_dm.engine.sync.progress import SyncProgress
 from airflow_provider_dm.engine.sync.safe_mode.last_wins import check_waiting
 from airflow_provider_dm.engine.sync.start.opening import applied_and_edge, plan_for, plan_to_begin_with, with_safe_mode
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
-from airflow_provider_dm.engine.sync.write.transactional import ApplyResult
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult
 
 log = logging.getLogger(__name__)
 

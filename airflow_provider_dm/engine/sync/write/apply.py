@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove, Transactions, fenced_transaction
@@ -64,11 +64,25 @@ class Target:
         return cls(partial(run_transaction, endpoint), partial(target_access, endpoint))
 
 
-class WriteResult(NamedTuple):
-    """The result of a transaction: the number of new contested rows, and the collisions."""
+@dataclass(frozen=True)
+class ApplyResult:
+    """The result of a task: the logged changes, the rows written or deleted in the target, the new contested rows, the
+    collisions in safe mode, and the rows of the largest bucket (which is never divided among transactions)."""
 
-    contested: int
-    collisions: tuple[Collision, ...]
+    changes: int = 0
+    rows: int = 0
+    contested: int = 0
+    collisions: tuple[Collision, ...] = ()
+    largest: int = 0
+
+    def __add__(self, other: ApplyResult) -> ApplyResult:
+        return ApplyResult(
+            self.changes + other.changes,
+            self.rows + other.rows,
+            self.contested + other.contested,
+            self.collisions + other.collisions,
+            max(self.largest, other.largest),
+        )
 
 
 T = TypeVar("T")
@@ -163,7 +177,7 @@ class WaveWriter:
     ) -> int:
         # Build the statements before the transaction begins, to hold locks for a short time.
         ready = self._table_writes(waves, batch)
-        written = WriteResult(0, ())
+        written = ApplyResult()
 
         def body(connection: Connection, buckets: Sequence[int]) -> None:
             nonlocal written
@@ -176,7 +190,7 @@ class WaveWriter:
 
     def write_inside(
         self, connection: Connection, waves: Sequence[Wave], *, careful: bool, met: DmError | None = None
-    ) -> WriteResult:
+    ) -> ApplyResult:
         """Write waves one after the other, inside a transaction that has advanced the frontier.
 
         Raises CountsDiffer (the caller retries with `careful`), MissingRow and DuplicateInTarget (in safe mode the
@@ -187,7 +201,7 @@ class WaveWriter:
 
     def _run_all(
         self, connection: Connection, tables: Sequence[_Writes], *, careful: bool, met: DmError | None
-    ) -> WriteResult:
+    ) -> ApplyResult:
         """Run the writes. `met`: the collision of the first attempt; rows that collide are overwritten now.
 
         Raises `met` if another source writes to such a table, as reported before its first row.
@@ -202,7 +216,8 @@ class WaveWriter:
             if not (over[0].by or has_one_feeder(connection, self.step.fence.ref, over[0].part.name)):
                 raise met
             collisions += [check.run(connection) for check in over]
-        return WriteResult(contested, tuple(one for one in collisions if one.missing or one.present))
+        met_rows = tuple(one for one in collisions if one.missing or one.present)
+        return ApplyResult(contested=contested, collisions=met_rows)
 
     def _table_writes(self, waves: Sequence[Wave], buckets: Sequence[int]) -> list[_Writes]:
         access = self.target.access()

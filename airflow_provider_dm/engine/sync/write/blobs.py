@@ -13,8 +13,8 @@ from typing import TypeAlias
 from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import bucket_function, bucket_of_all
-from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change, Key
 from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges, compose_into
 
 KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]

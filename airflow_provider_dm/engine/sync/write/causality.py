@@ -43,9 +43,8 @@ from typing import TypeAlias
 from airflow_provider_dm.engine.downstream.row_statements import Verb
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import BucketOf, bucket_function, bucket_of_all, forms_function
-from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change, Key, TargetPart
 from airflow_provider_dm.engine.sync.write.compactor import Counts, FoldedChanges, Keyed, count_into, fold_into
 from airflow_provider_dm.engine.sync.write.dependence import ChangeOrder, LoggedChange
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks, disputed_values, releases

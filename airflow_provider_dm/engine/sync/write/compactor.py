@@ -1,6 +1,6 @@
 """The compactor folds changes in log order to one change for each key.
 
-Ranges of the log are folded separately and then combined in their order. As composition is associative (`change`), the
+Ranges of the log are folded separately and then combined in their order. As composition is associative (`Change`), the
 result equals that of folding the whole log. Rows of a table without a key become signed counts of images. The loop runs
 once for every change, so it uses plain tuples and closures.
 
@@ -36,9 +36,8 @@ from airflow_provider_dm.engine.binlog.partial_rows import ABSENT
 from airflow_provider_dm.engine.rules.row_filter import FilterLoss
 from airflow_provider_dm.engine.schema.codec import Row, Value
 from airflow_provider_dm.engine.sync.errors import BrokenChain
-from airflow_provider_dm.engine.sync.plan.change import Change, Key
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change, Key, TargetPart
 from airflow_provider_dm.engine.sync.write.dependence import LoggedChange
 
 Keyed: TypeAlias = dict[Key, Change]

@@ -20,8 +20,7 @@ from airflow_provider_dm.engine.merge.owner_writer import TargetAccess
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.plan.bucket import forms_function
-from airflow_provider_dm.engine.sync.plan.change import Change
-from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change, TargetPart
 from airflow_provider_dm.engine.sync.write.dependence import ChangeKind
 
 MOST_TOGETHER: Final = 500

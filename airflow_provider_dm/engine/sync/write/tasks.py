@@ -33,7 +33,7 @@ from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
 from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
-from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
+from airflow_provider_dm.engine.sync.write.apply import ApplyResult, Target, WaveWriter
 from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
@@ -41,7 +41,7 @@ from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
-from airflow_provider_dm.engine.sync.write.transactional import ApplyResult, TransactionalWriter, groups_of
+from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, groups_of
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.downstream.errors import TargetLimit, TargetRefused
@@ -32,15 +32,12 @@ from airflow_provider_dm.engine.downstream.frontier import common_position, read
 from airflow_provider_dm.engine.errors import DmError, InvariantBroken
 from airflow_provider_dm.engine.mysql.connection import Connection
 from airflow_provider_dm.engine.mysql.location import Location
-from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.errors import TransactionGroupsChanged
-from airflow_provider_dm.engine.sync.safe_mode.overwriting import Collision
-from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, WaveWriter, with_careful_retry
+from airflow_provider_dm.engine.sync.write.apply import SMALL_BATCH, ApplyResult, WaveWriter, with_careful_retry
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.dependence import LoggedChange
 
-Logged: TypeAlias = tuple[int, Row | None, Row | None]
-"""A change: the index of its source table, the row before and after."""
 LARGE_BYTES: Final = 1 << 20
 """A group with more bytes of log is decoded while it is written."""
 PIECE_CHANGES: Final = 10_000
@@ -59,11 +56,11 @@ class TransactionGroup:
 
     hi: str
     size: int
-    changes: Callable[[], Iterator[Logged]]
+    changes: Callable[[], Iterator[LoggedChange]]
 
 
 def groups_of(
-    ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]], *, together: bool
+    ranges: Sequence[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[LoggedChange]], *, together: bool
 ) -> list[TransactionGroup]:
     """Return the groups of an epoch that ends at `hi`, as small as its ranges allow.
 
@@ -83,32 +80,13 @@ def groups_of(
     return groups
 
 
-def _group(ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[Logged]]) -> TransactionGroup:
-    def changes() -> Iterator[Logged]:
+def _group(
+    ranges: list[ByteRange], hi: str, changes_in: Callable[[ByteRange], Iterator[LoggedChange]]
+) -> TransactionGroup:
+    def changes() -> Iterator[LoggedChange]:
         return (change for range_ in ranges for change in changes_in(range_))
 
     return TransactionGroup(hi, sum(range_.end - range_.start for range_ in ranges), changes)
-
-
-@dataclass(frozen=True)
-class ApplyResult:
-    """The result of a task: the logged changes, the rows written or deleted in the target, the new contested rows, the
-    collisions in safe mode, and the rows of the largest bucket (which is never divided among transactions)."""
-
-    changes: int = 0
-    rows: int = 0
-    contested: int = 0
-    collisions: tuple[Collision, ...] = ()
-    largest: int = 0
-
-    def __add__(self, other: ApplyResult) -> ApplyResult:
-        return ApplyResult(
-            self.changes + other.changes,
-            self.rows + other.rows,
-            self.contested + other.contested,
-            self.collisions + other.collisions,
-            max(self.largest, other.largest),
-        )
 
 
 @dataclass(frozen=True)
@@ -116,7 +94,7 @@ class _TargetTransaction:
     """The changes of one target transaction. `pieces`: parts that are folded and written separately."""
 
     hi: str
-    pieces: Callable[[], Iterable[Sequence[Logged]]]
+    pieces: Callable[[], Iterable[Sequence[LoggedChange]]]
 
 
 @dataclass(frozen=True)
@@ -155,7 +133,7 @@ class TransactionalWriter:
 
     def _target_transactions(self, groups: Iterable[TransactionGroup]) -> Iterator[_TargetTransaction]:
         most = self.writer.batch or SMALL_BATCH
-        held: list[Logged] = []
+        held: list[LoggedChange] = []
         hi = ""
         for group in groups:
             if group.size > LARGE_BYTES:
@@ -189,7 +167,7 @@ class TransactionalWriter:
                 written = writer.write_inside(
                     connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
                 )
-                done += ApplyResult(len(piece), waves.rows(), written.contested, written.collisions)
+                done += replace(written, changes=len(piece), rows=waves.rows())
             return done
 
         try:
@@ -205,17 +183,17 @@ class TransactionalWriter:
                 ) from error
             raise
 
-    def _waves(self, changes: Sequence[Logged]) -> Waves:
+    def _waves(self, changes: Sequence[LoggedChange]) -> Waves:
         writer = self.writer
         folded = Compactor(writer.plan).add_all(changes)
         return make_waves(writer.plan, folded)
 
 
-def _in_memory(hi: str, changes: list[Logged]) -> _TargetTransaction:
+def _in_memory(hi: str, changes: list[LoggedChange]) -> _TargetTransaction:
     return _TargetTransaction(hi, lambda: [changes])
 
 
-def _pieces_of(group: TransactionGroup) -> Iterator[Sequence[Logged]]:
+def _pieces_of(group: TransactionGroup) -> Iterator[Sequence[LoggedChange]]:
     changes = group.changes()
     while piece := list(islice(changes, PIECE_CHANGES)):
         yield piece
