@@ -9,7 +9,16 @@ In this order, so that a refusal leaves the target unchanged:
 No row has to be exact at F0: none is covered (source_load.py). A started source continues with its stored plan.
 
 Before F0 is determined, the beginning of the relay's newest file is recorded as needed, then F0: otherwise a purge in
-between could remove the log after F0. A run that was replaced records nothing."""
+between could remove the log after F0. A run that was replaced records nothing.
+
+Creating tables uses no transaction, as DDL commits implicitly; after a failure the next run finds the created tables.
+
+XA transactions that are prepared at F0 have their rows in the log before F0. A transaction that ends soon is harmless:
+its commit is after F0, and the sync reads its rows from the relay log, which has the file of F0 from its beginning. The
+rows of an older one may be in files that are not kept, so the load does not begin before it has ended:
+
+    F0, XA RECOVER: a, b    …    XA RECOVER: b, c (later than F0)    …    XA RECOVER: c    begin
+"""
 
 from __future__ import annotations
 
@@ -20,20 +29,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import pymysql
+from pymysql.constants import ER
+
 from airflow_provider_dm.engine.binlog.xa import needed_location
 from airflow_provider_dm.engine.config.task import TaskConfig
-from airflow_provider_dm.engine.copy.creation import create, schemas_to_create
 from airflow_provider_dm.engine.copy.design import design, target_table_missing
-from airflow_provider_dm.engine.copy.xa_wait import wait_for_prepared
-from airflow_provider_dm.engine.ddl.create_like import NewTable
+from airflow_provider_dm.engine.ddl.create_like import NewSchema, NewTable, ServerPair, create_schema_like
 from airflow_provider_dm.engine.ddl.statements import KeyDefinition
 from airflow_provider_dm.engine.downstream.contested_row import withdraw_all
 from airflow_provider_dm.engine.downstream.copy_progress import insert_chunks, load_chunks
+from airflow_provider_dm.engine.downstream.errors import translate
 from airflow_provider_dm.engine.downstream.identity import SubtaskRef
 from airflow_provider_dm.engine.downstream.online_ddl_memory import save as save_online_ddls
 from airflow_provider_dm.engine.downstream.postponed_indexes import postpone
 from airflow_provider_dm.engine.downstream.prepared_xa import read_prepared
-from airflow_provider_dm.engine.downstream.session import run_transaction, target_connection
+from airflow_provider_dm.engine.downstream.required_keys import check_keyless, key_demanded
+from airflow_provider_dm.engine.downstream.session import fresh_target, run_transaction, target_connection
 from airflow_provider_dm.engine.downstream.subtask import UNIT_LOAD, UNIT_SYNC, begin_subtask, read_subtask
 from airflow_provider_dm.engine.downstream.table_definitions import Definitions, begin_definitions
 from airflow_provider_dm.engine.downstream.table_schema import (
@@ -43,8 +55,9 @@ from airflow_provider_dm.engine.downstream.table_schema import (
     save_table_schemas,
 )
 from airflow_provider_dm.engine.mysql.binlog_status import current_location, location_if_shown
-from airflow_provider_dm.engine.mysql.connection import Connection, connected
-from airflow_provider_dm.engine.mysql.endpoint import Endpoint
+from airflow_provider_dm.engine.mysql.connection import Connection, connected, query, server_info, text
+from airflow_provider_dm.engine.mysql.endpoint import Endpoint, Flavour
+from airflow_provider_dm.engine.mysql.error_numbers import ACCESS_DENIED
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.reading.births import read_births, settled_births
@@ -286,3 +299,131 @@ def wait_for_relay(source: SyncSource, server_uuid: str) -> Location:
                 "Start the relay of this source first: a load needs the log from its start on.",
             )
         time.sleep(RELAY_POLL_SECONDS)
+
+
+# Missing tables of the target
+
+
+_NO_COLLATION: Final = frozenset({ER.UNKNOWN_COLLATION, ER.UNKNOWN_CHARACTER_SET})
+
+
+def schemas_to_create(
+    surveys: Sequence[SourceSurvey], creations: Sequence[NewTable], target: Flavour, *, strict: bool = False
+) -> tuple[NewSchema, ...]:
+    """Return the schemas of these tables, each like the first source schema whose tables are routed to it."""
+    wanted = {creation.name.schema for creation in creations}
+    made: dict[str, NewSchema] = {}
+    first: dict[str, str] = {}
+    for survey in surveys:
+        for table in survey.tables:
+            name, collation = table.target.schema, survey.collations.get(table.table.name.schema)
+            if name not in wanted or collation is None:  # None: a resumed copy whose schema was dropped since
+                continue
+            if name not in made:
+                first[name] = collation
+                made[name] = create_schema_like(name, collation, ServerPair(survey.flavour, target, strict=strict))
+            elif collation != first[name]:
+                note = f"default collations differ at the sources; {collation} is left out, tables have their own"
+                made[name] = replace(made[name], notes=tuple(dict.fromkeys((*made[name].notes, note))))
+    return tuple(made[name] for name in sorted(made))
+
+
+def create(
+    target: Endpoint, tables: Sequence[NewTable], schemas: Sequence[NewSchema]
+) -> tuple[tuple[str, ...], list[NewTable]]:
+    """Create missing schemas and tables. Return notes about the schemas, and the tables that were created now.
+
+    Raises KeyDemanded, and the errors of `translate`.
+    """
+    with fresh_target(target) as connection:
+        check_keyless(connection, [str(one.name) for one in tables if one.keyless], str(target))
+        about, notes, created = "its schemas", [], []
+        try:
+            present = {bytes(row[0]).decode() for row in query(connection, "SHOW DATABASES")}
+            for schema in schemas:
+                if schema.name not in present:
+                    about = schema.name
+                    notes += _create_schema(connection, schema)
+            for table in tables:
+                about = str(table.name)
+                log.info("creating %s", about)
+                if _create_table(connection, table):
+                    created.append(table)
+        except pymysql.err.Error as error:
+            raise translate(error, table=about) from error
+    return tuple(notes), created
+
+
+def _create_schema(connection: Connection, schema: NewSchema) -> list[str]:
+    try:
+        query(connection, schema.sql())
+    except pymysql.err.MySQLError as error:
+        if schema.strict or error.args[0] not in _NO_COLLATION:
+            raise
+        query(connection, replace(schema, collation=None).sql())
+        return [f"{schema.name}: the target has no {schema.collation}; the schema has the target's default"]
+    return [f"{schema.name}: {note}" for note in schema.notes]
+
+
+def _create_table(connection: Connection, table: NewTable) -> bool:
+    """Return False if the table exists, as another run of this task has created it; it is read again."""
+    try:
+        query(connection, table.sql)
+    except pymysql.err.MySQLError as error:
+        demanded = key_demanded(error, str(table.name))
+        if demanded is not None:
+            raise demanded from None
+        if error.args[0] != ER.TABLE_EXISTS_ERROR:
+            raise
+        return False
+    return True
+
+
+# Prepared XA transactions
+
+
+PREPARED_WAIT_SECONDS: Final = 20.0
+PREPARED_POLL_SECONDS: Final = 0.5
+_NOT_PERMITTED: Final = ACCESS_DENIED | {1401}  # MySQL's error without XA_RECOVER_ADMIN
+
+
+def wait_for_prepared(
+    endpoint: Endpoint, *, seconds: float = PREPARED_WAIT_SECONDS, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Wait until all transactions that are prepared now have ended. Raises NotBegunYet (retry)."""
+    with connected(endpoint) as connection:
+        waited_for, deadline = prepared_now(connection), time.monotonic() + seconds
+        while waited_for:
+            if time.monotonic() > deadline:
+                raise NotBegunYet(
+                    f"{endpoint.name}: nothing was started, as a copy cannot see the rows of XA transactions that stay "
+                    f"prepared: {', '.join(sorted(waited_for))}.",
+                    "End them at the source (XA COMMIT or XA ROLLBACK; `XA RECOVER` shows them), and start again.",
+                )
+            sleep(PREPARED_POLL_SECONDS)
+            waited_for &= prepared_now(connection)
+
+
+def prepared_now(connection: Connection) -> frozenset[str]:
+    """Return the names of prepared transactions in the format of XA COMMIT; none if the account lacks the privilege."""
+    recover = server_info(connection).capabilities.lists_prepared
+    try:
+        rows = query(connection, recover) if recover else []
+    except pymysql.err.MySQLError as error:
+        if error.args[0] not in _NOT_PERMITTED:
+            raise
+        log.info("this account cannot see prepared XA transactions (MySQL: grant XA_RECOVER_ADMIN)")
+        return frozenset()
+    return frozenset(_name(int(number), int(gtrid), text(data)) for number, gtrid, _bqual, data in rows)
+
+
+def _name(number: int, gtrid_size: int, data: str) -> str:
+    """Return the name as X'…',X'…',n, which MariaDB returns; MySQL returns all bytes as `0x…`.
+
+    >>> _name(1, 1, "0x78ff"), _name(1, 1, "X'78',X'ff',1")
+    ("X'78',X'ff',1", "X'78',X'ff',1")
+    """
+    if not data.startswith("0x"):
+        return data
+    digits = data[2:].lower()
+    return f"X'{digits[: 2 * gtrid_size]}',X'{digits[2 * gtrid_size :]}',{number}"

@@ -126,12 +126,9 @@ class SnapshotReader:
                 yield self.connection
             except BaseException:
                 with suppress(pymysql.err.Error, OSError):
-                    self._release()
+                    query(self.connection, "ROLLBACK TO SAVEPOINT page")
                 raise
-            self._release()
-
-    def _release(self) -> None:
-        query(self.connection, "ROLLBACK TO SAVEPOINT page")
+            query(self.connection, "ROLLBACK TO SAVEPOINT page")
 
     @contextmanager
     def _lost_if_broken(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dm.engine.copy.xa_wait import prepared_now, wait_for_prepared
+from airflow_provider_dm.engine.copy.begin_load import prepared_now, wait_for_prepared
 from airflow_provider_dm.engine.mysql.connection import connected
 from airflow_provider_dm.engine.reading.errors import NotBegunYet
 from testbed import Server

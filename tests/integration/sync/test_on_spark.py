@@ -15,7 +15,8 @@ from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.runner import A, B, Exchange, Runner, Shared, T
 from airflow_provider_dm.engine.sync.write import tasks
-from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
+from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead
+from airflow_provider_dm.engine.sync.write.causality import Waves
 from spark_apps.runner import SparkRunner
 from tests.integration.sync.conftest import SyncKit, random_transactions
 
@@ -52,7 +53,7 @@ class WatchedFolds(FoldedAhead):
     used = 0
     """The number of epochs that were folded ahead and then written."""
 
-    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
+    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> Waves | None:
         found = super().take(plan, ranges)
         self.used += found is not None
         return found

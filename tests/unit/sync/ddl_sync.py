@@ -37,10 +37,10 @@ from airflow_provider_dm.engine.sync.shard_ddl.source_shards import Shards
 from airflow_provider_dm.engine.sync.start import opening as start
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 from airflow_provider_dm.engine.sync.write.apply import Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency, spreads
+from airflow_provider_dm.engine.sync.write.tasks import pack, unpack
 from airflow_provider_dm.engine.sync.write.transactional import TransactionalWriter, TransactionGroup
 from tests.unit.sync.ddl_history import Item, place_of
 from tests.unit.sync.ddl_shared import Shared, sharing_of

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.compactor import FoldedChanges
 from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
+from airflow_provider_dm.engine.sync.write.tasks import pack, unpack
 
 
 def waves_of(plan: SyncPlan, pieces: Sequence[FoldedChanges], groups: int) -> Waves:

@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.binlog.format import BinlogFormat
 from airflow_provider_dm.engine.binlog.planned import ByteRange, Planned, UpToDate
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
 from airflow_provider_dm.engine.sync.epoch import MIB, EpochSize
-from airflow_provider_dm.engine.sync.write.ahead import MOST_MISSES, FoldedAhead, FoldedEpoch
+from airflow_provider_dm.engine.sync.write.ahead import MOST_MISSES, FoldedAhead
 from airflow_provider_dm.engine.sync.write.causality import Waves
 from tests.unit.sync.loop_world import BACKLOG, LO, PLAN, World, ddl, epoch
 
@@ -22,7 +22,7 @@ def ranges_at(start: int) -> tuple[ByteRange, ...]:
 
 
 FIRST, SECOND = ranges_at(100), ranges_at(200)
-ROWS = FoldedEpoch(7, Waves())
+ROWS = Waves(7)
 
 
 def folded_ahead() -> FoldedAhead:
@@ -47,7 +47,7 @@ def test_a_folded_epoch_is_for_one_plan_and_one_part_of_the_log() -> None:
 def test_an_error_is_left_to_the_task_that_needs_the_rows() -> None:
     ahead = FoldedAhead()
 
-    def fails() -> FoldedEpoch:
+    def fails() -> Waves:
         raise OSError
 
     with ahead.folding(PLAN, SECOND, fails):
@@ -59,7 +59,7 @@ def test_a_failed_write_still_waits_for_the_thread() -> None:
     ahead, fails = FoldedAhead(), threading.Event()
     ended: list[bool] = []
 
-    def fold() -> FoldedEpoch:
+    def fold() -> Waves:
         fails.wait()
         time.sleep(0.05)
         ended.append(True)
@@ -89,7 +89,7 @@ def test_an_epoch_that_is_repeated_is_not_folded_in_vain() -> None:
 def test_a_process_ends_if_its_result_is_never_used() -> None:
     ahead, folds = FoldedAhead(), 0
 
-    def fold() -> FoldedEpoch:
+    def fold() -> Waves:
         nonlocal folds
         folds += 1
         return ROWS

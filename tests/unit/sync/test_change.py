@@ -23,9 +23,9 @@ from airflow_provider_dm.engine.sync.errors import BrokenChain, UnknownTable
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_making import make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import Change, Key
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges
+from airflow_provider_dm.engine.sync.write.tasks import pack, unpack
 
 RULES = SubtaskRules(
     BlockAllowRules.from_config(BlockAllowConfig(), case_sensitive=True, meta_schema="dm_meta"), Router((), ())

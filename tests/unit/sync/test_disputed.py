@@ -18,9 +18,9 @@ from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part, text_collations
 from airflow_provider_dm.engine.sync.write import disputed
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
 from airflow_provider_dm.engine.sync.write.disputed import ExchangedMarks, disputed_values
+from airflow_provider_dm.engine.sync.write.tasks import pack, unpack
 from tests.unit.ddl.tracked import table_of
 from tests.unit.sync.test_change import Logged, fold, plan_of
 

@@ -23,11 +23,11 @@ from airflow_provider_dm.engine.sync.plan.bucket import bucket_of_all
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan, WritePolicy
 from airflow_provider_dm.engine.sync.plan.plan_making import SharedTargets, make_plan
 from airflow_provider_dm.engine.sync.plan.plan_parts import Change
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import make_waves
 from airflow_provider_dm.engine.sync.write.compactor import Compactor
 from airflow_provider_dm.engine.sync.write.dependence import ChangeKind
 from airflow_provider_dm.engine.sync.write.in_order import WritesInOrder, runs
+from airflow_provider_dm.engine.sync.write.tasks import pack, unpack
 from tests.unit.sync.test_change import ITEM, PRIMARY, RULES, fold, plan_of, table
 
 UNIQUE = table("item", ("id", "v"), PRIMARY, Index("v", ("v",), prefixes=(None,)))

@@ -18,9 +18,8 @@ from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
 from airflow_provider_dm.engine.sync.plan.plan_parts import target_part
 from airflow_provider_dm.engine.sync.runner import LocalRunner
-from airflow_provider_dm.engine.sync.write.blobs import pack, unpack
 from airflow_provider_dm.engine.sync.write.causality import TableWork, Wave, make_waves
-from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob
+from airflow_provider_dm.engine.sync.write.tasks import ApplyGroup, EpochJob, pack, unpack
 from tests.unit.sync.test_change import NOWHERE, PRIMARY, Logged, fold, plan_of
 
 COLLATION = "utf8mb4_general_ci"

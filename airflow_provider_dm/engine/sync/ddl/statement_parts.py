@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -208,17 +209,23 @@ def newly_made(statement: ddl.Statement, dropped: set[Named]) -> tuple[Named, ..
         case ddl.DropTables(tables):
             taken |= {(table, "") for table in tables}
         case ddl.AlterTable(table, specs):
-            for spec in specs:
-                match spec:
-                    case ddl.AddColumn(column):
-                        made.add((table, column.name.lower()))
-                    case ddl.DropColumn(name):
-                        taken.add((table, name.lower()))
-                    case ddl.ChangeColumn(name, column) if name.lower() != column.name.lower():
-                        made.add((table, column.name.lower()))
-                        taken.add((table, name.lower()))
-                    case ddl.RenameColumn(name, to) if name.lower() != to.lower():
-                        made.add((table, to.lower()))
-                        taken.add((table, name.lower()))
+            released, given = changed_columns(specs)
+            taken |= {(table, name) for name in released}
+            made |= {(table, name) for name in given}
     dropped |= taken
     return tuple(sorted(made - dropped))
+
+
+def changed_columns(specs: Iterable[object]) -> tuple[set[str], set[str]]:
+    """Return the column names that clauses release, and those that they give to columns, in lower case."""
+    released, given = set[str](), set[str]()
+    for spec in specs:
+        match spec:
+            case AddColumn(column):
+                given.add(column.name.lower())
+            case ddl.DropColumn(name):
+                released.add(name.lower())
+            case ChangeColumn(old, ddl.ColumnDefinition(new)) | RenameColumn(old, new) if old.lower() != new.lower():
+                released.add(old.lower())
+                given.add(new.lower())
+    return released, given

@@ -12,11 +12,8 @@ from typing import Any, TypeAlias
 
 from airflow_provider_dm.engine.ddl.parse import parse
 from airflow_provider_dm.engine.ddl.statements import (
-    AddColumn,
     AlterTable,
     ChangeColumn,
-    DropColumn,
-    RenameColumn,
     SetDefault,
 )
 from airflow_provider_dm.engine.downstream.contested_row import waiting
@@ -36,6 +33,7 @@ from airflow_provider_dm.engine.shard import lock as locks
 from airflow_provider_dm.engine.shard.errors import ShardDdlRunWithoutSource
 from airflow_provider_dm.engine.shard.group import Group, Member, ShardDdl, due_item, missing_shards
 from airflow_provider_dm.engine.shard.turn import Turn
+from airflow_provider_dm.engine.sync.ddl.statement_parts import changed_columns
 from airflow_provider_dm.engine.sync.sync_source import SyncSource
 
 log = logging.getLogger(__name__)
@@ -235,19 +233,7 @@ def _new_columns(item: ShardDdl, there: Collection[str]) -> frozenset[str]:
 
     Rows of a source that has another column of such a name would be written to the new one.
     """
-    given, released = set[str](), set[str]()
-    for spec in _specs(item):
-        match spec:
-            case AddColumn(column=column):
-                given.add(column.name.lower())
-            case ChangeColumn(name=old, column=column) if column.name.lower() != old.lower():
-                given.add(column.name.lower())
-                released.add(old.lower())
-            case RenameColumn(name=old, to=new):
-                given.add(new.lower())
-                released.add(old.lower())
-            case DropColumn(name=old):
-                released.add(old.lower())
+    released, given = changed_columns(_specs(item))
     return frozenset(given.difference(set(there) - released))
 
 

@@ -23,14 +23,6 @@ MOST_MISSES: Final = 3
 """After this many successive epochs that were folded ahead and written by another process, none is folded ahead."""
 
 
-@dataclass(frozen=True)
-class FoldedEpoch:
-    """An epoch's rows, ready to be written. `changes`: the changes in the log."""
-
-    changes: int
-    waves: Waves
-
-
 @cache
 def _thread(_process: int) -> ThreadPoolExecutor:
     """Return this process's thread, which keeps its connections between epochs. A fork has none of its parent's."""
@@ -41,12 +33,12 @@ def _thread(_process: int) -> ThreadPoolExecutor:
 class FoldedAhead:
     """At most one epoch that is folded ahead, in one process."""
 
-    _kept: tuple[SyncPlan, tuple[ByteRange, ...], Future[FoldedEpoch]] | None = field(default=None, init=False)
+    _kept: tuple[SyncPlan, tuple[ByteRange, ...], Future[Waves]] | None = field(default=None, init=False)
     _written: tuple[ByteRange, ...] = field(default=(), init=False)
     """The ranges that this process had to write last."""
     _misses: int = field(default=0, init=False)
 
-    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> FoldedEpoch | None:
+    def take(self, plan: SyncPlan, ranges: tuple[ByteRange, ...]) -> Waves | None:
         """Return these ranges as folded by this plan, or None. Drop the kept epoch."""
         kept, self._kept = self._kept, None
         written, self._written = self._written, ranges
@@ -60,7 +52,7 @@ class FoldedAhead:
         return folded.result()
 
     @contextmanager
-    def folding(self, plan: SyncPlan, ranges: tuple[ByteRange, ...], fold: Callable[[], FoldedEpoch]) -> Iterator[None]:
+    def folding(self, plan: SyncPlan, ranges: tuple[ByteRange, ...], fold: Callable[[], Waves]) -> Iterator[None]:
         """Fold these ranges, if there are any, while the body runs. An error is left to the task that needs them."""
         if not ranges or self._misses >= MOST_MISSES:
             yield

@@ -105,8 +105,9 @@ def rows_in_waves(waves: Sequence[Wave], bucket: int) -> int:
 
 @dataclass
 class Waves:
-    """The work of an epoch. Wave 2 begins when wave 1 is committed in every bucket."""
+    """The work of an epoch. Wave 2 begins when wave 1 is committed in every bucket. `changes`: those in the log."""
 
+    changes: int = 0
     first: Wave = field(default_factory=dict)
     second: Wave = field(default_factory=dict)
     later: list[Wave] = field(default_factory=list)
@@ -132,7 +133,7 @@ def make_waves(plan: SyncPlan, folded: FoldedChanges, disputed: Disputed | None 
     """Sort folded changes into waves and buckets. `disputed`: of the epoch; None: `folded` is the whole epoch."""
     if disputed is None:
         disputed = disputed_values([ExchangedMarks.of(plan, folded)])
-    waves, sort = Waves(), _Sorting(plan)
+    waves, sort = Waves(folded.changes), _Sorting(plan)
     for index, changes in folded.in_order.items():
         part = plan.part(index)
         bucket = waves.second.setdefault(bucket_of_all(part, plan.buckets), {})

@@ -75,12 +75,6 @@ class FoldedChanges:
         return self
 
 
-def key_getter(part: TargetPart) -> Callable[[Row], Key]:
-    """Return the function from a row to its key values. For a table with a key."""
-    assert part.key is not None
-    return itemgetter(*part.key)
-
-
 class Compactor:
     """Folds changes, added in log order. Raises BrokenChain."""
 
@@ -115,7 +109,8 @@ class Compactor:
     def _folder(self, part: TargetPart, lead: int) -> Adder:
         policy, loose = self._plan.policies[lead], self._plan.losses.get(lead) is FilterLoss.DELETES
         if policy is WritePolicy.IN_ORDER:
-            return keep_into(self.folded.in_order.setdefault(lead, []))
+            changes = self.folded.in_order.setdefault(lead, [])
+            return lambda before, after: changes.append(Change(before, after))
         target = self._plan.sources[lead].target
         if not self._plan.compact or target in self._plan.contended:
             kept = self.folded.kept.setdefault(target, [])
@@ -123,15 +118,6 @@ class Compactor:
         if part.key is None:
             return count_into(self.folded.counts.setdefault(lead, Counter()))
         return fold_into(self.folded.keyed.setdefault(lead, {}), part, loose=loose)
-
-
-def keep_into(changes: list[Change]) -> Adder:
-    """Return an adder that keeps every change."""
-
-    def add(before: Row | None, after: Row | None) -> None:
-        changes.append(Change(before, after))
-
-    return add
 
 
 def _keep_each(kept: list[LoggedChange], lead: int, check: Adder | None) -> Adder:
@@ -163,7 +149,8 @@ def compose_into(keyed: Keyed, part: TargetPart, *, loose: bool) -> Callable[[Ke
 
 def fold_into(keyed: Keyed, part: TargetPart, *, loose: bool = False) -> Adder:
     """Return an adder for one target table with a key. `loose`: as for `compose_into`."""
-    key_of, put = key_getter(part), compose_into(keyed, part, loose=loose)
+    assert part.key is not None
+    key_of, put = itemgetter(*part.key), compose_into(keyed, part, loose=loose)
 
     def add(before: Row | None, after: Row | None) -> None:
         if before is None or after is None:

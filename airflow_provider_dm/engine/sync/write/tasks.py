@@ -7,37 +7,41 @@
                     FindExchanged       combine the blobs of one group; return the unique values that its rows exchange
                     ApplyGroup          combine the blobs of one group, then write one wave
 
-ApplyRanges writes all buckets itself, so wave 1 ends before wave 2 begins.
+ApplyRanges writes all buckets itself, so wave 1 ends before wave 2 begins. A group is a sequence of neighbouring
+buckets. Spark exchanges one object for each blob; Spark rows would cost more than the folding.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from airflow_provider_dm.engine.binlog.changes import Batch
 from airflow_provider_dm.engine.binlog.planned import ByteRange
 from airflow_provider_dm.engine.binlog.rows import RowChange, decode_range
 from airflow_provider_dm.engine.downstream.frontier import EpochRange, FrontierMove
+from airflow_provider_dm.engine.errors import InvariantBroken
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.rules.row_filter import RowFilter
+from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.sync.coverage import CoverageFilter
 from airflow_provider_dm.engine.sync.log.fallback import unreadable
+from airflow_provider_dm.engine.sync.plan.bucket import bucket_function, bucket_of_all
 from airflow_provider_dm.engine.sync.plan.plan import SyncPlan
-from airflow_provider_dm.engine.sync.plan.plan_parts import SourcePart
+from airflow_provider_dm.engine.sync.plan.plan_parts import Change, Key, SourcePart
 from airflow_provider_dm.engine.sync.runner import Shared
-from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead, FoldedEpoch
+from airflow_provider_dm.engine.sync.write.ahead import FoldedAhead
 from airflow_provider_dm.engine.sync.write.apply import ApplyResult, Target, WaveWriter
-from airflow_provider_dm.engine.sync.write.blobs import buckets_of, pack, unpack
-from airflow_provider_dm.engine.sync.write.causality import make_waves
+from airflow_provider_dm.engine.sync.write.causality import Waves, make_waves
 from airflow_provider_dm.engine.sync.write.chains import Chains, unchanged_tables
-from airflow_provider_dm.engine.sync.write.compactor import Compactor
+from airflow_provider_dm.engine.sync.write.compactor import Compactor, FoldedChanges, compose_into
 from airflow_provider_dm.engine.sync.write.concurrency import WriteConcurrency
 from airflow_provider_dm.engine.sync.write.disputed import Disputed, ExchangedMarks
 from airflow_provider_dm.engine.sync.write.encoded import EncodedFold
@@ -94,21 +98,19 @@ class ApplyRanges:
     @_without_gc()
     def __call__(self, ranges: tuple[ByteRange, ...]) -> ApplyResult:
         plan, next_ranges = self.job.plan.value, self.job.next_ranges
-        folded = FOLDED_AHEAD.take(plan, ranges) or self._folded(ranges)
-        waves = folded.waves
+        waves = FOLDED_AHEAD.take(plan, ranges) or self._folded(ranges)
         writer = self.job.writer(_pool(self.job.writing.connections))
         with FOLDED_AHEAD.folding(plan, next_ranges, partial(self._folded, next_ranges)):
             contested = writer.release(waves.first) + writer.advance(waves.second, range(plan.buckets), waves.later)
-        return ApplyResult(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+        return ApplyResult(waves.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
-    def _folded(self, ranges: tuple[ByteRange, ...]) -> FoldedEpoch:
+    def _folded(self, ranges: tuple[ByteRange, ...]) -> Waves:
         plan = self.job.plan.value
         compactor = Compactor(plan)
         encoded = EncodedFold(compactor, plan, unchanged_tables(plan))
         for range_ in ranges:
             compactor.add_all(_changes(plan, self.job.source, range_, partial(encoded.take, file=range_.file)))
-        folded = encoded.folded()
-        return FoldedEpoch(folded.changes, make_waves(plan, folded))
+        return make_waves(plan, encoded.folded())
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,13 @@ class ApplyGroup:
     @_without_gc()
     def __call__(self, group: int, blobs: Sequence[bytes]) -> ApplyResult:
         plan = self.job.plan.value
-        folded = unpack(plan, blobs)
-        waves = make_waves(plan, folded, self.disputed)
+        waves = make_waves(plan, unpack(plan, blobs), self.disputed)
         writer = self.job.writer(_pool(self.job.writing.connections))
         if self.act is FrontierMove.RELEASE:
             contested = writer.release(waves.first)
         else:
             contested = writer.advance(waves.second, buckets_of(group, self.groups, plan.buckets), waves.later)
-        return ApplyResult(folded.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
+        return ApplyResult(waves.changes, waves.rows(), contested, tuple(writer.collisions), waves.largest())
 
 
 def _changes(
@@ -220,3 +221,66 @@ def _pool(threads: int) -> Executor | None:
     if key not in _pools:
         _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="apply")
     return _pools[key]
+
+
+# The exchange of folded changes
+
+
+KeyedItems: TypeAlias = list[tuple[Key, Row | None, Row | None]]
+CountItems: TypeAlias = list[tuple[Row, int]]
+
+
+def buckets_of(group: int, groups: int, buckets: int) -> range:
+    """Return the neighbouring buckets of a group.
+
+    >>> [list(buckets_of(group, 2, 5)) for group in range(2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    return range(group * buckets // groups, (group + 1) * buckets // groups)
+
+
+def pack(plan: SyncPlan, folded: FoldedChanges, groups: int) -> list[bytes]:
+    """Return one blob for each group, with its share of the folded changes. Raises InvariantBroken."""
+    if folded.kept:
+        raise InvariantBroken("an epoch whose changes are not folded is one task", "it is divided into groups")
+    group_of = [group for group in range(groups) for _ in buckets_of(group, groups, plan.buckets)]
+    keyed: list[dict[int, KeyedItems]] = [{} for _ in range(groups)]
+    counts: list[dict[int, CountItems]] = [{} for _ in range(groups)]
+    for table, changes in folded.keyed.items():
+        part = plan.part(table)
+        bucket_of, shares = bucket_function(part, plan.buckets), [share.setdefault(table, []) for share in keyed]
+        for key, (before, after) in changes.items():
+            shares[group_of[bucket_of(part.row_of(key, before, after))]].append((key, before, after))
+    for table, images in folded.counts.items():
+        bucket_of = bucket_function(plan.part(table), plan.buckets)
+        count_shares = [share.setdefault(table, []) for share in counts]
+        for image, count in images.items():
+            if count:
+                count_shares[group_of[bucket_of(image)]].append((image, count))
+    in_order: list[dict[int, list[Change]]] = [{} for _ in range(groups)]
+    for table, changes_of in folded.in_order.items():
+        in_order[group_of[bucket_of_all(plan.part(table), plan.buckets)]][table] = changes_of
+    # Only the blob of the first group has the number of changes, so that the sum is right.
+    return [
+        pickle.dumps((0 if group else folded.changes, keyed[group], counts[group], in_order[group]), protocol=5)
+        for group in range(groups)
+    ]
+
+
+def unpack(plan: SyncPlan, blobs: Iterable[bytes]) -> FoldedChanges:
+    """Combine the blobs of one group, in the order of the log. Raises BrokenChain."""
+    folded, losses = FoldedChanges(), plan.losses
+    for blob in blobs:
+        changes, keyed, counts, in_order = pickle.loads(blob)  # written by `pack`, in the same job
+        folded.add_count(changes)
+        for table, items in keyed.items():
+            put = compose_into(folded.keyed.setdefault(table, {}), plan.part(table), loose=table in losses)
+            for key, before, after in items:
+                put(key, before, after)
+        for table, items in counts.items():
+            into = folded.counts.setdefault(table, {})
+            for image, count in items:
+                into[image] = into.get(image, 0) + count
+        for table, items in in_order.items():
+            folded.in_order.setdefault(table, []).extend(items)
+    return folded

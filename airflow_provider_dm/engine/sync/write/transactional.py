@@ -167,7 +167,7 @@ class TransactionalWriter:
                 written = writer.write_inside(
                     connection, [waves.first, waves.second, *waves.later], careful=careful, met=met
                 )
-                done += replace(written, changes=len(piece), rows=waves.rows())
+                done += replace(written, changes=waves.changes, rows=waves.rows())
             return done
 
         try:
