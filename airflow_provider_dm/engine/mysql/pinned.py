@@ -83,6 +83,8 @@ PINNED: Final[tuple[Pin, ...]] = (
     Pin("wsrep_dirty_reads", 0, "a node that has lost its cluster would be read", MARIADB),
     Pin("tidb_low_resolution_tso", 0, "reads would see an old state, and nothing could be written", TIDB),
     Pin("tidb_enable_external_ts_read", 0, "reads would see an old state", TIDB),
+    Pin("tidb_read_staleness", 0, "reads would see an old state", TIDB),
+    Pin("tidb_snapshot", "", "reads would see an old state, and nothing could be written", TIDB),
     Pin("tiflash_fastscan", 0, "reads could see rows twice, or rows that are deleted", TIDB),
     Pin("tidb_txn_mode", "pessimistic", "a conflict would only be detected at the COMMIT", TIDB),
     Pin("tidb_constraint_check_in_place_pessimistic", 1, "a duplicate would only be detected at the COMMIT", TIDB),

@@ -21,3 +21,6 @@ def test_transactions_of_another_kind_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"tidb_txn_mode to 'optimistic'.*only be detected at the COMMIT"):
         sent(tidb_txn_mode="optimistic")
     assert sent()["tidb_txn_mode"] == "pessimistic"
+    for old_state in ({"tidb_read_staleness": "-5"}, {"tidb_snapshot": "2026-01-01 00:00:00"}):
+        with pytest.raises(InvalidInput, match="reads would see an old state"):
+            sent(**old_state)
