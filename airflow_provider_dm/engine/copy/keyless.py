@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy.gather import source_errors
 from airflow_provider_dm.engine.copy.page import PAGE_BYTES
 from airflow_provider_dm.engine.copy.page_writing import ChunkJob, write_page, write_rows_of
+from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.downstream.copy_progress import (
     ChunkProgress,
     advance_chunk,
@@ -46,25 +46,17 @@ PAGE_ROWS: Final = 10_000
 _REMOVED_AT_ONCE: Final = 10_000
 
 
-@dataclass(frozen=True)
-class ReaderSnapshot:
-    """A reader's connection with its snapshot, and the server of the connection."""
-
-    source: Endpoint
-    connection: Connection
-
-
 def write_whole_table(
-    connection: Connection, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
+    connection: Connection, reader: SnapshotReader, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
-    """Write the table inside a transaction, which may be repeated: the snapshot returns the same rows.
+    """Write the table inside a transaction, which may be repeated: the reader's snapshot returns the same rows.
 
     Raises Fenced, DuplicateDuringCopy, TooManyContested, IncompleteResult, and the errors of `source_error`.
     """
     if not advance_chunk(connection, job.fence, seen, rows=0, last_key=None, done=True):
         return
     counted = 0
-    with closing(_pieces(snapshot, job, dialect)) as pieces:
+    with closing(_pieces(reader, job, dialect)) as pieces:
         for some in pieces:
             write_rows_of(job, some, dialect)(connection)
             counted += len(some)
@@ -72,18 +64,18 @@ def write_whole_table(
 
 
 def write_in_pages(
-    target: Endpoint, snapshot: ReaderSnapshot, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
+    target: Endpoint, reader: SnapshotReader, job: ChunkJob, seen: ChunkProgress, dialect: Dialect
 ) -> None:
     """Write a table that is the only one of its target. Raises the errors of `write_whole_table`, and
     SchemaChangedDuringCopy.
     """
-    with closing(_pieces(snapshot, job, dialect)) as pieces:
+    with closing(_pieces(reader, job, dialect)) as pieces:
         for some in pieces:
             written = write_page(target, job, seen, some, dialect, last_key=None, done=False)
             if written is None:
                 return  # the next round starts again
             seen = written
-    check_birth(snapshot.source, job.mapping.source.name, seen.birth)
+    check_birth(reader.source, job.mapping.source.name, seen.birth)
     write_page(target, job, seen, Cells.none(len(job.mapping.source.columns)), dialect, last_key=None, done=True)
 
 
@@ -113,13 +105,13 @@ def _remove(connection: Connection, fence: Fence, chunk: ChunkProgress, into: Ta
     return False
 
 
-def _pieces(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
+def _pieces(reader: SnapshotReader, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
     """Yield all rows of the table, some MB at a time. Raises IncompleteResult, and reading's errors."""
-    table, expected = job.mapping.source, _count(snapshot, job)
+    table, expected = job.mapping.source, _count(reader, job)
     columns, to_row = row_reader(table)
     counted, some, rows, weight = 0, list[Cells](), 0, 0
     sql = f"SELECT {columns} FROM {table.name.quoted()}".encode()
-    with source_errors(snapshot.source), closing(blocks(snapshot.connection, sql, to_row)) as cells:
+    with source_errors(reader.source), closing(blocks(reader.connection, sql, to_row)) as cells:
         for block in cells:
             some.append(block.cells)
             rows += len(block.cells)
@@ -134,7 +126,7 @@ def _pieces(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Genera
         yield Cells.joined(some)
 
 
-def _count(snapshot: ReaderSnapshot, job: ChunkJob) -> int:
-    with source_errors(snapshot.source):
-        ((count,),) = query(snapshot.connection, f"SELECT COUNT(*) FROM {job.mapping.source.name.quoted()}")
+def _count(reader: SnapshotReader, job: ChunkJob) -> int:
+    with source_errors(reader.source):
+        ((count,),) = query(reader.connection, f"SELECT COUNT(*) FROM {job.mapping.source.name.quoted()}")
         return int(count)

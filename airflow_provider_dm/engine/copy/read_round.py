@@ -31,8 +31,8 @@ import pymysql
 from airflow_provider_dm.engine.config.task import SubtaskConfig
 from airflow_provider_dm.engine.copy.design import verb_for
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
-from airflow_provider_dm.engine.copy.gather import ReaderGroup, source_errors
-from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot, write_in_pages, write_whole_table
+from airflow_provider_dm.engine.copy.gather import ReaderGroup, source_errors, take_user_lock
+from airflow_provider_dm.engine.copy.keyless import write_in_pages, write_whole_table
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.page_writing import ChunkJob, write_page
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader, snapshot_reader
@@ -120,13 +120,13 @@ class ReadRound:
         key = f"{self.group.token} {self.round} {chunk.number}"
         name = f"dm-chunk-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         try:
-            ((got,),) = query(source_connection(self.source), "SELECT GET_LOCK(%s, 0)", (name,))
+            mine = take_user_lock(source_connection(self.source), name)
         except (pymysql.err.Error, OSError) as error:
             raise SourceReadFailed(self.source.name, 0, str(error)) from error
         try:
-            yield got == 1
+            yield mine
         finally:
-            if got == 1:
+            if mine:
                 with suppress(pymysql.err.Error, OSError, DmError):  # it ends with the connection
                     query(source_connection(self.source), "SELECT RELEASE_LOCK(%s)", (name,))
 
@@ -229,12 +229,12 @@ def _copy_whole(job: ChunkJob, seen: ChunkProgress, reader: SnapshotReader, targ
     dialect, name, source = target_dialect(target), job.mapping.source.name, reader.source
 
     def body(into: Connection) -> None:
-        write_whole_table(into, ReaderSnapshot(source, connection), job, seen, dialect)
+        write_whole_table(into, reader, job, seen, dialect)
         check_birth(source, name, seen.birth)
 
-    with source_errors(source), reader.reading(name) as connection:
+    with source_errors(source), reader.reading(name):
         if job.is_alone:
-            write_in_pages(target, ReaderSnapshot(source, connection), job, seen, dialect)
+            write_in_pages(target, reader, job, seen, dialect)
         else:
             run_transaction(target, body)
     return run_transaction(target, lambda connection: load_chunk(connection, job.fence, seen))

@@ -38,10 +38,6 @@ ROWS_OF_A_PASS: Final = 1_000
 """Maximum rows of one pass: the sync waits for it."""
 
 
-Mapped = Callable[[str, TableName, TableName], TableMapping]
-"""(source, its table, target table) -> their mapping."""
-
-
 @dataclass
 class Settler:
     """Moves waiting rows, the oldest first. Each pass begins after the last row of the previous pass."""
@@ -49,7 +45,8 @@ class Settler:
     fence: Fence
     transactions: Transactions
     access: Callable[[], TargetAccess]
-    mapped: Mapped
+    mapped: Callable[[str, TableName, TableName], TableMapping]
+    """(source, its table, target table) -> their mapping."""
     own_only: bool = False
     """True to move only rows of the driver's own source: other sources may have other definitions (engine.shard)."""
     last_id: int = field(default=0, init=False)

@@ -8,7 +8,6 @@ import pytest
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, read_round, source_load
 from airflow_provider_dm.engine.copy.errors import SnapshotLost
-from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.page_writing import ChunkJob
 from airflow_provider_dm.engine.copy.snapshot_reader import SnapshotReader
 from airflow_provider_dm.engine.copy.source_load import SourceLoad
@@ -40,10 +39,10 @@ def test_a_keyless_table_of_a_lost_reader_is_copied_again(
     """The other reader has listed the table before, as one that nothing is copied of."""
     lost, pieces = threading.Event(), keyless._pieces
 
-    def loses(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
+    def loses(reader: SnapshotReader, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
         if job.mapping.source.name.table == "one":
             assert lost.wait(60)
-        for number, some in enumerate(pieces(snapshot, job, dialect)):
+        for number, some in enumerate(pieces(reader, job, dialect)):
             yield some
             if job.mapping.source.name.table == "two" and number == 0 and not lost.is_set():
                 lost.set()
@@ -65,8 +64,8 @@ def test_readers_that_always_lose_their_snapshots_end_the_load(
 ) -> None:
     """Also where a copy that breaks off writes some rows each time: they are removed again."""
 
-    def loses(snapshot: ReaderSnapshot, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
-        yield next(pieces(snapshot, job, dialect))
+    def loses(reader: SnapshotReader, job: ChunkJob, dialect: Dialect) -> Generator[Cells, None, None]:
+        yield next(pieces(reader, job, dialect))
         raise SnapshotLost("one", "it is lost here")
 
     pieces = keyless._pieces

@@ -11,7 +11,6 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.copy import keyless, page_writing, read_round
-from airflow_provider_dm.engine.copy.keyless import ReaderSnapshot
 from airflow_provider_dm.engine.copy.page import Page, PageReader, PageSizes
 from airflow_provider_dm.engine.copy.page_writing import ChunkJob
 from airflow_provider_dm.engine.downstream.copy_progress import ChunkProgress
@@ -36,6 +35,7 @@ class Reader:
 
     is_over = False
     source = ENDPOINT
+    connection = None
     ahead = ThreadPoolExecutor(1)
 
     @contextmanager
@@ -85,7 +85,7 @@ def test_a_reader_does_not_continue_in_the_next_round(refused: list[int], monkey
 def test_a_keyless_copy_ends_when_another_attempt_begins(refused: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyless, "_pieces", lambda *_asked: (Cells.of([(b"%d" % row,)]) for row in range(3)))
 
-    keyless.write_in_pages(ENDPOINT, ReaderSnapshot(ENDPOINT, cast(Any, None)), JOB, SEEN, DIALECT)
+    keyless.write_in_pages(ENDPOINT, cast(Any, Reader()), JOB, SEEN, DIALECT)
 
     assert refused == [1]
 

@@ -67,9 +67,6 @@ PLANNING_SHARE: Final = 0.2
 """Share of the time that is spent planning while a large transaction arrives: each plan scans all of it."""
 LONGEST_PAUSE: Final = 2.0
 """Maximum seconds between two plans, however long a plan takes."""
-LOCAL: Final = "local"
-REMOTE: Final = "remote"
-"""DM's words for the log that is read, as its query-status shows them."""
 T = TypeVar("T")
 _ATTEMPTS: Final = 2
 """Within one call, each log may be left once for the other."""
@@ -370,7 +367,7 @@ class Tail:
         self._show()
 
     def _show(self) -> None:
-        self.progress.set_binlog_type(LOCAL if self._reads_shared_log() else REMOTE)
+        self.progress.set_binlog_type("local" if self._reads_shared_log() else "remote")
 
     def _reads_shared_log(self) -> bool:
         return isinstance(self.reading, FromRelay) and not self.private

@@ -43,7 +43,6 @@ from airflow_provider_dm.engine.ddl.statements import (
     RenameColumn,
     RenameKey,
     RenameTables,
-    RenameTo,
     SetOptions,
     Spec,
     Statement,
@@ -56,6 +55,7 @@ from airflow_provider_dm.engine.mysql.identifiers import TableName, quote
 from airflow_provider_dm.engine.mysql.location import Location
 from airflow_provider_dm.engine.rules.mapping import value_signature
 from airflow_provider_dm.engine.schema.model import Column
+from airflow_provider_dm.engine.sync.ddl.statement_parts import renames
 from airflow_provider_dm.engine.sync.errors import Undecided
 
 _PRIMARY: Final = "primary"
@@ -106,7 +106,7 @@ class TableHistory:
                 return cls(name, tuple(parts), None)
             for part in _alone(one.statement, current):
                 parts.append((part, one.session))
-                current = _name_after(part, current)
+                current = dict(renames(part)).get(current, current)
         return cls(name, tuple(parts), current)
 
     def specs(self) -> Iterator[tuple[Spec, ...]]:
@@ -126,7 +126,7 @@ class TableHistory:
         tracker, current = Tracker.of(shown.server, {self.name: text}, collations), self.name
         for statement, session in self.parts:
             tracker = tracker.after(statement, session)
-            current = _name_after(statement, current)
+            current = dict(renames(statement)).get(current, current)
         return tracker, current
 
 
@@ -234,15 +234,6 @@ def _alone(statement: Statement, table: TableName) -> Iterator[Statement]:
                 if old == table:
                     yield RenameTables(((old, new),))
                     table = new
-
-
-def _name_after(statement: Statement, table: TableName) -> TableName:
-    match statement:
-        case RenameTables(((_, new),)):
-            return new
-        case AlterTable(_, specs):
-            return next((spec.table for spec in specs if isinstance(spec, RenameTo)), table)
-    return table
 
 
 # Columns and keys
