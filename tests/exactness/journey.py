@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
-from airflow_provider_dm.engine.downstream.bound_rows import ROWS
+from airflow_provider_dm.engine.downstream.bound_rows import ROWS_OF_A_STATEMENT
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb, delete_image
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.tuples import write_values
@@ -34,7 +34,7 @@ STATEMENT_BYTES: Final = 4 << 20
 CHANGED: Final = 5
 """One row in so many is changed, one is deleted."""
 SHOWN: Final = 60
-BOUND: Final = min(ROWS)
+BOUND: Final = min(ROWS_OF_A_STATEMENT)
 LITERALS: Final = BOUND - 1
 """Rows of a statement with which rows are bound, or written as literals."""
 

@@ -32,10 +32,9 @@ from airflow_provider_dm.engine.schema.codec import ENUM_INVALID
 from airflow_provider_dm.engine.schema.model import Column
 
 if TYPE_CHECKING:
-    from airflow_provider_dm.engine.mysql.guarded import Parameters
     from airflow_provider_dm.engine.rules.mapping import TableMapping
 
-MAX_ROWS: Final = 500
+MAX_ROWS: Final = 512
 MAX_BYTES: Final = 1 << 20
 MAX_TRANSACTION_BYTES: Final = 32 << 20
 _BETWEEN: Final = 4
@@ -87,7 +86,7 @@ class SqlStatement:
     """For tables with columns that the target generates."""
     key: str = ""
     """The identity key of its row, if it has only one."""
-    parameters: Parameters | None = None
+    parameters: bytes | memoryview | None = None
     """The values for the placeholders in `sql`; None: it has literals."""
 
     def __str__(self) -> str:

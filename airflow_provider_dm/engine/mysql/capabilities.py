@@ -165,8 +165,8 @@ class Capabilities:
     """The same for one row."""
     warns_about_plans: bool = False
     """Warnings with the number UNKNOWN_ERROR are about the plan of a statement, never about values."""
-    converts_parameters: bool = False
-    """Parameters of a prepared statement are converted from the client's character set, also if they are bytes."""
+    binds_rows: bool = True
+    """An INSERT of many rows costs less if it is prepared and executed several times."""
 
 
 _CONFIGURED: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-{}-size-limit\"') AS UNSIGNED)"
@@ -198,7 +198,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             row_alias=True,
             json_keeps_decimals=True,
             max_error_count_rises=True,
-            converts_parameters=True,
         ),
         Capabilities(
             flavour=Flavour.MARIADB,
@@ -255,6 +254,7 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             inline_references=False,
             checks_need="tidb_enable_check_constraint",
             spreads_rows=True,
+            binds_rows=False,  # and each execution would have a warning
             subpartitions=False,
             fulltext_keys=False,
             adds_indexes_faster=False,

@@ -20,7 +20,9 @@ _TIDB_BUSY: Final = frozenset(
     | {9012, 9013}  # TiFlash: slow, busy
 )
 """What TiDB's reference of error codes calls temporary, or asks to retry."""
-BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317}) | _TIDB_BUSY
+_PREPARED_GONE: Final = frozenset({1243, 1615})
+"""A prepared statement is unknown, as behind a proxy, or DDL changed its table too often: it is prepared anew."""
+BUSY: Final = frozenset({1020, LOCK_WAIT, 1213, 1317}) | _PREPARED_GONE | _TIDB_BUSY
 """The transaction was rolled back, or must be; the same work may succeed."""
 UNKNOWN_ERROR: Final = 1105
 """TiDB's number of every error that has none of its own."""

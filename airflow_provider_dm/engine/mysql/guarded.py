@@ -55,8 +55,8 @@ _STUMBLES: Final = (
 """Exceptions that PyMySQL raises for a malformed answer."""
 
 
-_MOST_PARAMETERS: Final = 1 << 15
-"""Of all statements that a connection keeps prepared: the server needs 600 to 900 bytes for each."""
+_MOST_PREPARED: Final = 1 << 15
+"""Parameters of all statements that a connection keeps prepared: the server needs 600 to 900 bytes for each."""
 _PREPARE, _EXECUTE, _CLOSE, _RESET_CONNECTION = 0x16, 0x17, 0x19, 0x1F  # COM_STMT_PREPARE, …, COM_RESET_CONNECTION
 
 
@@ -70,17 +70,6 @@ def _if_offered() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The values of a prepared statement's placeholders."""
-
-    content: bytes | memoryview
-    """As in COM_STMT_EXECUTE, from its flags on."""
-    unconverted: bool
-    """True if the server must not convert them from a character set; `sql` is ASCII then, as the server may read it
-    again at any execution."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +89,6 @@ class GuardedConnection(pymysql.connections.Connection):
     def __init__(self, *, tls_configured: bool, **options: Any) -> None:
         self.tls_configured = tls_configured
         self._prepared: dict[bytes, _Prepared] = {}
-        self._client_charset = b"utf8mb4"
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
 
     def _create_ssl_ctx(self, configured: Any) -> ssl.SSLContext:
@@ -123,7 +111,6 @@ class GuardedConnection(pymysql.connections.Connection):
         self._execute_command(_RESET_CONNECTION, b"")
         self._read_query_result()
         self._prepared.clear()
-        self._client_charset = b"utf8mb4"
 
     def cursor(self, cursor: Any = None) -> Any:
         """Return PyMySQL's cursor; its statements of several rows (`executemany`) stay below `most_bytes`."""
@@ -134,25 +121,23 @@ class GuardedConnection(pymysql.connections.Connection):
     def _execute_command(self, command: int, sql: Any) -> None:
         if command in (COMMAND.COM_QUERY, _PREPARE):
             self._check_size(sql, len(sql))
-            if self._client_charset != b"utf8mb4" and not sql.isascii():
-                self._set_client_charset(b"utf8mb4")
         super()._execute_command(command, sql)  # type: ignore[misc]
 
     def _check_size(self, sql: bytes, size: int) -> None:
         if size + 1 >= self.most_bytes:
             raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), size, self.most_bytes)
 
-    def execute_prepared(self, sql: bytes, parameters: Parameters) -> tuple[int, int]:
+    def execute_prepared(self, sql: bytes, parameters: bytes | memoryview) -> tuple[int, int]:
         """Execute a statement that returns no rows, prepared when it is first used. Return (rows affected, warnings).
 
-        Raises pymysql's errors and PacketTooLarge.
+        `parameters`: the values for its placeholders, as in COM_STMT_EXECUTE from its flags on. Raises pymysql's errors
+        and PacketTooLarge.
         """
         wire: Any = self
         found = self._prepared.pop(sql, None) or self._prepare(sql)
         self._prepared[sql] = found  # the least recently used is the first
-        self._set_client_charset(b"binary" if parameters.unconverted else b"utf8mb4")
-        self._check_size(sql, len(parameters.content))
-        self._execute_command(_EXECUTE, struct.pack("<I", found.number) + parameters.content)
+        self._check_size(sql, len(parameters))
+        self._execute_command(_EXECUTE, struct.pack("<I", found.number) + parameters)
         self._read_query_result()
         return int(wire._result.affected_rows), int(wire._result.warning_count)
 
@@ -172,16 +157,10 @@ class GuardedConnection(pymysql.connections.Connection):
             if _has_number(error):
                 raise
             raise self._no_mysql(error) from error
-        while made.parameters + sum(one.parameters for one in self._prepared.values()) > _MOST_PARAMETERS:
+        while made.parameters + sum(one.parameters for one in self._prepared.values()) > _MOST_PREPARED:
             oldest = self._prepared.pop(next(iter(self._prepared)))
             self._execute_command(_CLOSE, struct.pack("<I", oldest.number))  # which is not answered
         return made
-
-    def _set_client_charset(self, charset: bytes) -> None:
-        if charset != self._client_charset:
-            self._execute_command(COMMAND.COM_QUERY, b"SET character_set_client = " + charset)
-            self._read_query_result()
-            self._client_charset = charset
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""

@@ -1,5 +1,6 @@
 """Many rows are the parameters of prepared statements: on every target they arrive, or are refused, as literals are."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,10 +9,16 @@ import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream.bound_rows import FEWEST, ROWS
+from airflow_provider_dm.engine.downstream.bound_rows import FEWEST, ROWS_OF_A_STATEMENT
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
-from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb
-from airflow_provider_dm.engine.downstream.session import execute, fresh_target, target_dialect
+from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
+from airflow_provider_dm.engine.downstream.session import (
+    execute,
+    fresh_target,
+    run_transaction,
+    target_connection,
+    target_dialect,
+)
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.merge.errors import RowsCollide
 from airflow_provider_dm.engine.mysql import guarded
@@ -30,7 +37,7 @@ from tests.integration.copy.migrations import Migration, assert_same, merging, s
 from tests.jobs import endpoint
 
 MANY = 5_000
-SMALL = min(ROWS)
+SMALL = min(ROWS_OF_A_STATEMENT)
 BOUND = FEWEST * SMALL
 COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"
 
@@ -75,12 +82,13 @@ class Written:
         (table,) = read_tables(self.connection, [self.name]).values()
         return map_table(table, table)
 
+    def statements(self, rows: Sequence[Row]) -> list[SqlStatement]:
+        return list(write_tuple_cells(self.mapping, Cells.of(rows), np.arange(len(rows)), Verb.INSERT, self.dialect))
+
     def write(self, rows: Sequence[Row]) -> None:
         """Write the rows in one transaction; at least BOUND of them are bound."""
-        statements = list(
-            write_tuple_cells(self.mapping, Cells.of(rows), np.arange(len(rows)), Verb.INSERT, self.dialect)
-        )
-        assert statements[0].parameters is not None
+        statements = self.statements(rows)
+        assert (statements[0].parameters is not None) == self.dialect.server.binds_rows
         self.connection.begin()
         try:
             for statement in statements:
@@ -162,10 +170,48 @@ def test_literals_and_ddl_between_bound_statements(target: Server, fresh_schema:
             assert found == [("ß".encode(), 1), ("é".encode(), 2 * (BOUND + 1))]
 
 
+def test_text_is_converted_for_a_column_that_has_another_charset_meanwhile(
+    target: Server, fresh_schema: FreshSchema
+) -> None:
+    schema, at = fresh_schema(target), endpoint("target", target)
+    column = "{} VARCHAR(9) CHARACTER SET {}".format
+    target.sql(
+        f"CREATE TABLE t (id INT PRIMARY KEY, {column('u', 'utf8mb4')}, {column('v', 'latin1')})", database=schema
+    )
+    with fresh_target(at) as connection:
+        it = Written(connection, target_dialect(at), TableName(schema, "t"))
+        if target.flavour != "tidb":  # which stores latin1 as UTF-8
+            target.sql(
+                f"ALTER TABLE t MODIFY {column('u', 'latin1')}, MODIFY {column('v', 'utf8mb4')}", database=schema
+            )
+        it.write([(b"%d" % number, "é".encode(), "é".encode("latin1")) for number in range(BOUND)])
+        read = "SELECT DISTINCT CONVERT(u USING utf8mb4), CONVERT(v USING utf8mb4) FROM t"
+        assert target.sql(read, database=schema) == [("é", "é")]
+
+
+def test_a_statement_that_the_server_has_lost_is_prepared_by_another_connection(
+    mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    """As a proxy loses it when it changes the connection to the server."""
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+    mariadb_target.sql(f"CREATE TABLE t ({COLUMNS})", database=schema)
+    first = target_connection(at)
+    assert isinstance(first, GuardedConnection)
+    it = Written(first, target_dialect(at), TableName(schema, "t"))
+    it.write(rows_from(0))
+    (prepared,) = first._prepared.values()
+    first._execute_command(0x19, struct.pack("<I", prepared.number))
+
+    run_transaction(at, lambda connection: [execute(connection, one) for one in it.statements(rows_from(1000))])
+
+    assert target_connection(at) is not first
+    assert mariadb_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(2 * BOUND,)]
+
+
 def test_a_connection_keeps_few_statements(
     target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded, "_MOST_PARAMETERS", 10 * 3 * SMALL)
+    monkeypatch.setattr(guarded, "_MOST_PREPARED", 10 * 3 * SMALL)
     schema, at = fresh_schema(target), endpoint("target", target)
     target.sql("; ".join(f"CREATE TABLE t{number} ({COLUMNS})" for number in range(15)), database=schema)
 

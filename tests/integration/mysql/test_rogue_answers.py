@@ -9,7 +9,6 @@ import pytest
 from airflow_provider_dm.engine.mysql.connection import connect, query
 from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.errors import LocalFileRequested
-from airflow_provider_dm.engine.mysql.guarded import Parameters
 from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
 
 PREPARE, EXECUTE = 0x16, 0x17
@@ -49,6 +48,6 @@ def test_a_prepared_statement_sends_no_file(rogue: Preparing, error: type[Except
         connection = connect(Endpoint("rogue", "127.0.0.1", rogue.port, "root"))
         query(connection, "SELECT 7")
         with pytest.raises(error):
-            connection.execute_prepared(b"INSERT INTO t VALUES (1)", Parameters(bytes(5), unconverted=False))
+            connection.execute_prepared(b"INSERT INTO t VALUES (1)", bytes(5))
         assert not connection.open
     assert b"root:" not in rogue.received

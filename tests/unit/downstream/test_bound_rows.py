@@ -11,20 +11,21 @@ from pymysql.constants import FIELD_TYPE
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream.bound_rows import FEWEST, ROWS, bound_rows
+from airflow_provider_dm.engine.downstream.bound_rows import FEWEST, ROWS_OF_A_STATEMENT, bound_rows
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.tuples import write_tuple_cells
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
-from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.codec import Row
 from airflow_provider_dm.engine.schema.strings import INVALID_MEMBER
 from tests.unit.downstream.test_tuples import KINDS, mapping_of
 
-LARGE, SMALL = ROWS
+LARGE, *_, SMALL = ROWS_OF_A_STATEMENT
 BOUND_BY_SMALL = Dialect(most_rows=SMALL)
 JSON = "json"
+NOT_BOUND = {"varchar(40)", "tinytext"}
+"""Text of several bytes for a character, other than UTF-8."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -40,7 +41,7 @@ def bound(mapping: TableMapping, rows: list[Row], dialect: Dialect = BOUND_BY_SM
 def read_back(statement: SqlStatement, width: int) -> tuple[list[int], list[Row]]:
     """The types of a row's parameters, and the rows, as a server reads them."""
     assert statement.parameters is not None
-    content, count = bytes(statement.parameters.content), statement.rows * width
+    content, count = bytes(statement.parameters), statement.rows * width
     assert statement.sql.count(b"?") == count
     at = struct.calcsize("<BI")
     assert struct.unpack_from("<BI", content) == (0, 1)
@@ -65,7 +66,7 @@ def read_back(statement: SqlStatement, width: int) -> tuple[list[int], list[Row]
 @given(st.data())
 @settings(max_examples=300)
 def test_parameters_are_the_cells(choose: st.DataObject) -> None:
-    kinds = choose.draw(st.lists(st.sampled_from(sorted(set(KINDS) - {JSON})), min_size=1, max_size=8))
+    kinds = choose.draw(st.lists(st.sampled_from(sorted(set(KINDS) - NOT_BOUND)), min_size=1, max_size=8))
     cells = [st.none() | KINDS[kind][2] for kind in kinds]
     some = choose.draw(st.lists(st.tuples(*cells), min_size=1, max_size=6))
     rows = [some[number % len(some)] for number in range(FEWEST * SMALL)]
@@ -84,13 +85,17 @@ def test_values_of_any_size_have_their_length(size: int) -> None:
     assert [row for one in statements for row in read_back(one, 2)[1]] == rows
 
 
-def test_text_of_a_server_is_text_and_stored_bytes_are_bytes() -> None:
-    kinds = ("int", "double", "date", "uuid", "varchar(99)", "char(40)", "tinytext", "longblob", "bit(64)", "point")
+def test_bytes_are_sent_as_bytes_and_the_rest_as_text() -> None:
+    kinds = ("int", "double", "date", "uuid", "varchar(99)", "json", "char(40)", "longblob", "bit(64)", "point")
     (first, *_) = bound(mapping_of(*kinds), [(None,) * len(kinds)] * (FEWEST * SMALL))
 
     types, _ = read_back(first, len(kinds))
 
-    assert types == [FIELD_TYPE.VAR_STRING] * 4 + [FIELD_TYPE.BLOB] * 6
+    assert types == [FIELD_TYPE.VAR_STRING] * 6 + [FIELD_TYPE.BLOB] * 4
+    assert first.sql.startswith(
+        b"INSERT INTO `shop`.`t` (`c0`, `c1`, `c2`, `c3`, `c4`, `c5`, `c6`, `c7`, `c8`, `c9`) VALUES "
+        b"(?,?,?,?,?,?,CONVERT(? USING latin1),?,?,?),(?,"
+    )
 
 
 @pytest.mark.parametrize("rows", [FEWEST * LARGE - 1, FEWEST * LARGE, 5 * LARGE + 7])
@@ -112,7 +117,8 @@ def test_statements_are_as_large_as_the_target_takes() -> None:
     rows: list[Row] = [(b"%d" % number, b"x" * 5_000) for number in range(FEWEST * LARGE)]
     mapping, large = mapping_of("int", "longblob"), (b"0", b"x" * 90_000)
 
-    assert {one.rows for one in bound(mapping, rows, Dialect(most_bytes=2 << 20))} == {LARGE}
+    assert {one.rows for one in bound(mapping, rows, Dialect(most_bytes=3 << 20, most_rows=LARGE))} == {LARGE}
+    assert {one.rows for one in bound(mapping, rows, Dialect(most_bytes=1 << 20))} == {128}
     assert {one.rows for one in bound(mapping, rows, Dialect(most_bytes=100_000))} == {SMALL}
     assert not bound(mapping, rows, Dialect(most_bytes=50_000))
     assert not bound(mapping, rows, Dialect(most_rows=SMALL - 1))
@@ -120,7 +126,7 @@ def test_statements_are_as_large_as_the_target_takes() -> None:
     assert len(bound(mapping, [*rows[:SMALL], large, *rows], Dialect(most_bytes=100_000))) == 1
 
 
-def test_columns_that_the_target_converts_are_literals() -> None:
+def test_columns_of_another_type_are_literals() -> None:
     mapping = mapping_of("int", "enum('a','it''s','')", "char(40)")
     first, second, third = mapping.target.columns
     rows: list[Row] = [(b"1", b"a", b"b")] * (FEWEST * SMALL)
@@ -130,33 +136,13 @@ def test_columns_that_the_target_converts_are_literals() -> None:
 
     assert len(into(first, second, third)) == FEWEST
     assert len(into(replace(first, data_type="bigint"), second, third)) == FEWEST
+    assert len(into(first, second, replace(third, charset="utf8mb4"))) == FEWEST
     assert not into(replace(first, data_type="varchar"), second, third)
-    assert not into(first, replace(second, charset="latin1"), third)
-    assert not into(first, second, replace(third, charset="utf8mb4"))
     assert not into(first, second, replace(third, generated=True))
     # What follows an ENUM with index 0 is written by literals.
     assert len(bound(mapping, [*rows, (b"2", INVALID_MEMBER, b"b"), *rows])) == FEWEST
-    tidb = replace(BOUND_BY_SMALL, server=CAPABILITIES[Flavour.TIDB])
-    assert not bound(mapping, rows, tidb)
+    assert not bound(mapping, rows, replace(BOUND_BY_SMALL, server=CAPABILITIES[Flavour.TIDB]))
     documents: list[Row] = [(b"[1.0]",)] * (FEWEST * SMALL)
-    stored = mapping_of(JSON).source
-    as_text = replace(stored, columns=(replace(stored.columns[0], charset="utf8mb4"),))
-    assert bound(TableMapping(stored, as_text), documents)
-    assert not bound(TableMapping(stored, stored), documents)
-    mysql = replace(BOUND_BY_SMALL, server=CAPABILITIES[Flavour.MYSQL])
-    assert not bound(TableMapping(stored, as_text), documents, mysql)
-
-
-def test_only_a_statement_in_ascii_is_executed_without_conversion() -> None:
-    """The server may read a statement again at any execution, and would do so in the client's character set."""
-    plain = mapping_of("int")
-    rows: list[Row] = [(b"1",)] * (FEWEST * SMALL)
-    mysql = replace(BOUND_BY_SMALL, server=CAPABILITIES[Flavour.MYSQL])
-    named = TableMapping(plain.source, replace(plain.target, name=TableName("shop", "größe")))
-
-    unconverted = [
-        [one.parameters is not None and one.parameters.unconverted for one in bound(*made)]
-        for made in ((plain, rows, mysql), (named, rows, mysql), (plain, rows, BOUND_BY_SMALL))
-    ]
-
-    assert unconverted == [[True] * FEWEST, [False] * FEWEST, [False] * FEWEST]
+    assert bound(mapping_of(JSON), documents)
+    assert not bound(mapping_of(JSON), documents, replace(BOUND_BY_SMALL, server=CAPABILITIES[Flavour.MYSQL]))
+    assert not any(bound(mapping_of(kind), [(b"a",)] * (FEWEST * SMALL)) for kind in NOT_BOUND)
