@@ -92,10 +92,7 @@ def test_bytes_are_sent_as_bytes_and_the_rest_as_text() -> None:
     types, _ = read_back(first, len(kinds))
 
     assert types == [FIELD_TYPE.VAR_STRING] * 6 + [FIELD_TYPE.BLOB] * 4
-    assert first.sql.startswith(
-        b"INSERT INTO `shop`.`t` (`c0`, `c1`, `c2`, `c3`, `c4`, `c5`, `c6`, `c7`, `c8`, `c9`) VALUES "
-        b"(?,?,?,?,?,?,CONVERT(? USING latin1),?,?,?),(?,"
-    )
+    assert b" VALUES (?,?,?,?,?,?,CONVERT(? USING latin1),?,?,?),(?," in first.sql
 
 
 @pytest.mark.parametrize("rows", [FEWEST * LARGE - 1, FEWEST * LARGE, 5 * LARGE + 7])
