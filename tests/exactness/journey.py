@@ -2,25 +2,25 @@
 
 1. Rows are written at the source. Every cell by SELECT is the cell from the binlog.
 2. The target's table is created as the product does it, if it does. Our statements put the rows from the binlog into
-   it, as the parameters of prepared statements and as literals. Both servers return the same text of each cell.
+   it, as literals and, where it has that, by bulk execution. Both servers return the same text of each cell.
 3. Some rows are changed at the source: the images before are the rows of step 1, the images after go to the target as
    UPSERTs. Both servers return the same text again.
 4. Rows are deleted at the target by their whole image, as it is done for tables without a key: each finds its row."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from airflow_provider_dm.engine.ddl.create_like import ServerPair, create_table_like
 from airflow_provider_dm.engine.ddl.errors import CannotCreateTarget
-from airflow_provider_dm.engine.downstream.bound_rows import ROWS_OF_A_STATEMENT
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, Verb, delete_image
 from airflow_provider_dm.engine.downstream.session import execute
 from airflow_provider_dm.engine.downstream.tuples import write_values
 from airflow_provider_dm.engine.mysql.capabilities import CAPABILITIES
 from airflow_provider_dm.engine.mysql.connection import Connection, query
 from airflow_provider_dm.engine.mysql.endpoint import Flavour
+from airflow_provider_dm.engine.mysql.guarded import GuardedConnection
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping, map_table
 from airflow_provider_dm.engine.schema.catalogue import create_statement
@@ -34,9 +34,6 @@ STATEMENT_BYTES: Final = 4 << 20
 CHANGED: Final = 5
 """One row in so many is changed, one is deleted."""
 SHOWN: Final = 60
-BOUND: Final = min(ROWS_OF_A_STATEMENT)
-LITERALS: Final = BOUND - 1
-"""Rows of a statement with which rows are bound, or written as literals."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,8 @@ class _Trip:
         self.table = definition(upstream, name)
         self.mapping: TableMapping = map_table(self.table, definition(downstream, name))
         self.flavour = Flavour(journey.target.flavour)
-        self.dialect = Dialect(CAPABILITIES[self.flavour])
+        bulk = isinstance(downstream, GuardedConnection) and downstream.executes_bulk
+        self.dialects = [Dialect(CAPABILITIES[self.flavour], executes_bulk=one) for one in sorted({False, bulk})]
         self.differences: list[str] = []
         self.cells = 0
 
@@ -101,11 +99,10 @@ class _Trip:
         written = self.written(self.inserts(self.sample.rows(dice, count)))
         inserted = [after for before, after in written if before is None and after is not None]
         self.same_by_both_paths(inserted)
-        self.apply(inserted, Verb.INSERT, LITERALS)
-        self.same_on_both_servers()
-        query(self.downstream, f"DELETE FROM {self.name.quoted()}")
-        self.apply(inserted, Verb.INSERT, BOUND)
-        self.same_on_both_servers()
+        for dialect in self.dialects:
+            query(self.downstream, f"DELETE FROM {self.name.quoted()}")
+            self.apply(inserted, Verb.INSERT, dialect)
+            self.same_on_both_servers()
         changed = self.written(self.updates(dice, len(inserted)))
         known = {row[0]: row for row in inserted}
         for before, after in changed:
@@ -114,7 +111,7 @@ class _Trip:
             if after is not None:
                 known[after[0]] = after
         self.same_by_both_paths(list(known.values()))
-        self.apply([after for _, after in changed if after is not None], Verb.UPSERT, dice.choice((LITERALS, BOUND)))
+        self.apply([after for _, after in changed if after is not None], Verb.UPSERT, dice.choice(self.dialects))
         self.same_on_both_servers()
         self.remove(dice.sample(list(known.values()), max(1, len(known) // CHANGED)))
         return self.cells, tuple(self.differences)
@@ -145,11 +142,10 @@ class _Trip:
 
     # At the target
 
-    def apply(self, rows: Sequence[Row], verb: Verb, most_rows: int) -> None:
+    def apply(self, rows: Sequence[Row], verb: Verb, dialect: Dialect) -> None:
         literals = row_literals(self.table, self.flavour)
         self.cells += len(rows) * len(self.table.columns)
         self.downstream.begin()
-        dialect = replace(self.dialect, most_rows=most_rows)
         for statement in write_values(self.mapping, rows, verb, literals, dialect=dialect):
             execute(self.downstream, statement)
         self.downstream.commit()

@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def bound_on(server: Server) -> int:
-    """Return how many prepared statements a server has executed; 0 for TiDB, which does not count them."""
+    """Return how many prepared statements a server has executed; 0 for TiDB, which has none of ours."""
     if server.flavour == "tidb":
         return 0
     ((_, count),) = server.sql("SHOW GLOBAL STATUS LIKE 'Com_stmt_execute'")

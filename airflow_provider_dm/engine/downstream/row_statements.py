@@ -86,8 +86,8 @@ class SqlStatement:
     """For tables with columns that the target generates."""
     key: str = ""
     """The identity key of its row, if it has only one."""
-    parameters: bytes | memoryview | None = None
-    """The values for the placeholders in `sql`; None: it has literals."""
+    parameters: memoryview | None = None
+    """The rows, whose placeholders are in `sql`; None: it has literals."""
 
     def __str__(self) -> str:
         return f"{self.verb.value} of {self.rows} {'row' if self.rows == 1 else 'rows'}"
@@ -104,6 +104,8 @@ class Dialect:
     """Maximum rows of a statement; less than MAX_ROWS if the user wants so."""
     transaction_bytes: int = MAX_TRANSACTION_BYTES
     """Bytes of rows after which a transaction ends, if it may."""
+    executes_bulk: bool = False
+    """The server executes a statement for many rows of parameters (`bound_rows`), whose number is not limited."""
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _send(connection: Connection, cursor: Cursor, statement: SqlStatement) -> tu
     try:
         if statement.parameters is not None:
             assert isinstance(connection, GuardedConnection)
-            return connection.execute_prepared(statement.sql, statement.parameters)
+            return connection.execute_bulk(statement.sql, statement.parameters)
         affected = int(cursor.execute(statement.sql))  # type: ignore[call-overload]  # bytes are sent unchanged
         return affected, int(cursor.warning_count)
     except PacketTooLarge as error:
@@ -369,5 +369,6 @@ def _open(endpoint: Endpoint) -> _Session:
         raise translate_connect(error) from error
     except pymysql.err.Error as error:
         raise translate(error, server=str(endpoint)) from error
-    dialect = Dialect(server, min(MAX_BYTES, statement_bytes), transaction_bytes=transaction_bytes)
+    most_bytes = min(MAX_BYTES, statement_bytes)
+    dialect = Dialect(server, most_bytes, transaction_bytes=transaction_bytes, executes_bulk=connection.executes_bulk)
     return _Session(connection, dialect, os.getpid())

@@ -165,8 +165,6 @@ class Capabilities:
     """The same for one row."""
     warns_about_plans: bool = False
     """Warnings with the number UNKNOWN_ERROR are about the plan of a statement, never about values."""
-    binds_rows: bool = True
-    """An INSERT of many rows costs less if it is prepared and executed several times."""
 
 
 _CONFIGURED: Final = "CAST(JSON_EXTRACT(@@tidb_config, '$.performance.\"txn-{}-size-limit\"') AS UNSIGNED)"
@@ -254,7 +252,6 @@ CAPABILITIES: Final[Mapping[Flavour, Capabilities]] = {
             inline_references=False,
             checks_need="tidb_enable_check_constraint",
             spreads_rows=True,
-            binds_rows=False,  # and each execution would have a warning
             subpartitions=False,
             fulltext_keys=False,
             adds_indexes_faster=False,

@@ -7,7 +7,8 @@ that does not speak MySQL's protocol, for which PyMySQL raises arbitrary excepti
 A statement larger than the server's `max_allowed_packet` is not sent: the server would close the connection in the
 middle of it, which looks like any other lost connection.
 
-PyMySQL has no prepared statements of the server; `GuardedConnection.execute_prepared` has them.
+PyMySQL has no bulk execution, by which MariaDB executes a statement for many rows at once;
+`GuardedConnection.execute_bulk` has it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ import re
 import ssl
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import pymysql
-from pymysql.constants import COMMAND, CR, ER
+from pymysql.constants import CLIENT, COMMAND, CR, ER
 from pymysql.cursors import Cursor
 
 from airflow_provider_dm.engine.mysql.errors import LocalFileRequested, PacketTooLarge
@@ -55,9 +55,11 @@ _STUMBLES: Final = (
 """Exceptions that PyMySQL raises for a malformed answer."""
 
 
-_MOST_PREPARED: Final = 1 << 15
-"""Parameters of all statements that a connection keeps prepared: the server needs 600 to 900 bytes for each."""
-_PREPARE, _EXECUTE, _CLOSE, _RESET_CONNECTION = 0x16, 0x17, 0x19, 0x1F  # COM_STMT_PREPARE, …, COM_RESET_CONNECTION
+_MOST_PREPARED: Final = 64
+"""Statements that a connection keeps prepared."""
+_PREPARE, _CLOSE, _RESET_CONNECTION, _EXECUTE_BULK = 0x16, 0x19, 0x1F, 0xFA  # COM_STMT_PREPARE, …
+_FILLER: Final = slice(9, 32)
+_BULK_OPERATIONS: Final = struct.pack("<I", 1 << 2)  # MARIADB_CLIENT_STMT_BULK_OPERATIONS
 
 
 def _has_number(error: Exception) -> bool:
@@ -72,12 +74,6 @@ def _if_offered() -> ssl.SSLContext:
     return context
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    number: int
-    parameters: int
-
-
 class GuardedConnection(pymysql.connections.Connection):
     """A connection that sends no file and no password in clear. `tls_configured`: the user configured TLS for it."""
 
@@ -85,10 +81,13 @@ class GuardedConnection(pymysql.connections.Connection):
     """The version in the server's greeting; missing in the stubs."""
     most_bytes: int = 1 << 30
     """Size that a statement may not reach (`max_allowed_packet`); until that is known, the protocol's maximum."""
+    executes_bulk: bool = False
+    """True after the login to a MariaDB server."""
 
     def __init__(self, *, tls_configured: bool, **options: Any) -> None:
         self.tls_configured = tls_configured
-        self._prepared: dict[bytes, _Prepared] = {}
+        self._authenticating = False
+        self._prepared: dict[bytes, int] = {}
         super().__init__(**options, auth_plugin_map=IN_CLEAR)
 
     def _create_ssl_ctx(self, configured: Any) -> ssl.SSLContext:
@@ -97,6 +96,22 @@ class GuardedConnection(pymysql.connections.Connection):
         PyMySQL would read all CA certificates of this machine for each connection, which takes 15 ms, and verify none.
         """
         return configured if isinstance(configured, ssl.SSLContext) else _if_offered()
+
+    def _request_authentication(self) -> None:
+        """Log in; to MariaDB, whose greeting lacks the capability "MySQL", as a client that uses its extensions."""
+        wire: Any = self
+        self.executes_bulk = not wire.server_capabilities & CLIENT.LONG_PASSWORD
+        if self.executes_bulk:
+            wire.client_flag &= ~CLIENT.LONG_PASSWORD
+        self._authenticating = self.executes_bulk
+        super()._request_authentication()  # type: ignore[misc]
+        self._authenticating = False
+
+    def write_packet(self, payload: bytes) -> None:
+        """Write a packet; the login's, with TLS also the one before it, with MariaDB's extension in their filler."""
+        if self._authenticating and payload[_FILLER] == bytes(_FILLER.stop - _FILLER.start):
+            payload = payload[: _FILLER.stop - 4] + _BULK_OPERATIONS + payload[_FILLER.stop :]
+        super().write_packet(payload)
 
     def set_character_set(self, charset: str, collation: str | None = None) -> None:
         """Do nothing: `pinning` sets it together with the other variables, which saves a round trip."""
@@ -127,40 +142,37 @@ class GuardedConnection(pymysql.connections.Connection):
         if size + 1 >= self.most_bytes:
             raise PacketTooLarge(f"{self.host}:{self.port}", _beginning(sql), size, self.most_bytes)
 
-    def execute_prepared(self, sql: bytes, parameters: bytes | memoryview) -> tuple[int, int]:
-        """Execute a statement that returns no rows, prepared when it is first used. Return (rows affected, warnings).
+    def execute_bulk(self, sql: bytes, parameters: memoryview) -> tuple[int, int]:
+        """Execute a statement, prepared when it is first used, for each row of parameters, as one statement.
 
-        `parameters`: the values for its placeholders, as in COM_STMT_EXECUTE from its flags on. Raises pymysql's errors
-        and PacketTooLarge.
+        `parameters`: as in COM_STMT_BULK_EXECUTE, from its flags on. Return (rows affected, warnings). Raises pymysql's
+        errors and PacketTooLarge.
         """
         wire: Any = self
-        found = self._prepared.pop(sql, None) or self._prepare(sql)
-        self._prepared[sql] = found  # the least recently used is the first
+        number = self._prepared.pop(sql, None) or self._prepare(sql)
+        self._prepared[sql] = number  # the least recently used is the first
         self._check_size(sql, len(parameters))
-        self._execute_command(_EXECUTE, struct.pack("<I", found.number) + parameters)
+        self._execute_command(_EXECUTE_BULK, struct.pack("<I", number) + parameters)
         self._read_query_result()
         return int(wire._result.affected_rows), int(wire._result.warning_count)
 
-    def _prepare(self, sql: bytes) -> _Prepared:
+    def _prepare(self, sql: bytes) -> int:
         wire: Any = self
         self._execute_command(_PREPARE, sql)
         try:
             packet = wire._read_packet()
             if not packet.is_ok_packet():
                 raise ValueError("unexpected answer to COM_STMT_PREPARE")
-            made = _Prepared(*struct.unpack_from("<xIxxH", packet.get_all_data()))
-            for _ in range(made.parameters + 1):  # their descriptions, and the packet behind them
-                low, high, wire._next_seq_id = struct.unpack("<HBB", wire._read_bytes(4))
-                wire._next_seq_id = (wire._next_seq_id + 1) % 256
-                wire._read_bytes(low + (high << 16))
+            number, parameters = struct.unpack_from("<xIxxH", packet.get_all_data())
+            for _ in range(parameters + 1):  # their descriptions, and the packet behind them
+                wire._read_packet()
         except _STUMBLES as error:
             if _has_number(error):
                 raise
             raise self._no_mysql(error) from error
-        while made.parameters + sum(one.parameters for one in self._prepared.values()) > _MOST_PREPARED:
-            oldest = self._prepared.pop(next(iter(self._prepared)))
-            self._execute_command(_CLOSE, struct.pack("<I", oldest.number))  # which is not answered
-        return made
+        if len(self._prepared) == _MOST_PREPARED:
+            self._execute_command(_CLOSE, struct.pack("<I", self._prepared.pop(next(iter(self._prepared)))))
+        return int(number)
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""

@@ -1,15 +1,14 @@
-"""Many rows are the parameters of prepared statements: on every target they arrive, or are refused, as literals are."""
+"""Many rows are the parameters of a bulk execution: they arrive in MariaDB, or are refused, as literals are."""
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
-from airflow_provider_dm.engine.downstream.bound_rows import FEWEST, ROWS_OF_A_STATEMENT
+from airflow_provider_dm.engine.downstream.bound_rows import FEWEST
 from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.session import (
@@ -37,8 +36,6 @@ from tests.integration.copy.migrations import Migration, assert_same, merging, s
 from tests.jobs import endpoint
 
 MANY = 5_000
-SMALL = min(ROWS_OF_A_STATEMENT)
-BOUND = FEWEST * SMALL
 COLUMNS = "id INT PRIMARY KEY, u INT NOT NULL UNIQUE, v VARCHAR(3)"
 
 
@@ -67,14 +64,14 @@ def test_a_page_is_bound(
     Migration.of(target, source, schema).finish()
 
     assert_same(source, target, schema, table)
-    assert (bound_on(target) > before) == (target.flavour != "tidb")
+    assert (bound_on(target) > before) == (target.flavour == "mariadb")
 
 
 class Written:
-    """A table of the target, and a connection that writes rows to it by statements of SMALL rows."""
+    """A table of the target, and a connection that writes rows to it."""
 
     def __init__(self, connection: Connection, dialect: Dialect, name: TableName) -> None:
-        self.connection, self.dialect = connection, replace(dialect, most_rows=SMALL)
+        self.connection, self.dialect = connection, dialect
         self.name = name
         self.mapping = self.described()
 
@@ -86,9 +83,9 @@ class Written:
         return list(write_tuple_cells(self.mapping, Cells.of(rows), np.arange(len(rows)), Verb.INSERT, self.dialect))
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write the rows in one transaction; at least BOUND of them are bound."""
+        """Write the rows, at least FEWEST, in one transaction."""
         statements = self.statements(rows)
-        assert (statements[0].parameters is not None) == self.dialect.server.binds_rows
+        assert (statements[0].parameters is not None) == self.dialect.executes_bulk
         self.connection.begin()
         try:
             for statement in statements:
@@ -102,7 +99,7 @@ class Written:
         return [number for (number,) in query(self.connection, f"SELECT id FROM {self.name.quoted()} ORDER BY id")]
 
 
-def rows_from(first: int, count: int = BOUND) -> list[Row]:
+def rows_from(first: int, count: int = FEWEST) -> list[Row]:
     return [(b"%d" % number, b"%d" % number, "é".encode()) for number in range(first, first + count)]
 
 
@@ -129,11 +126,11 @@ def test_a_row_that_the_target_refuses_is_an_error_and_nothing_is_written(
         it = Written(connection, target_dialect(at), TableName(schema, "t"))
 
         with pytest.raises(error):
-            it.write([*rows_from(100, BOUND - 1), row])
+            it.write([*rows_from(100, FEWEST - 1), row])
 
         assert it.ids() == [7]
         it.write(rows_from(100))
-        assert it.ids() == [7, *range(100, 100 + BOUND)]
+        assert it.ids() == [7, *range(100, 100 + FEWEST)]
 
 
 @pytest.mark.without_tidb
@@ -162,12 +159,12 @@ def test_literals_and_ddl_between_bound_statements(target: Server, fresh_schema:
         for name in ("plain", "größe"):
             target.sql(f"CREATE TABLE {name} ({COLUMNS}) CHARACTER SET utf8mb4", database=schema)
             it = Written(connection, target_dialect(at), TableName(schema, name))
-            it.write(rows_from(0, BOUND + 1))  # the last is a literal
+            it.write(rows_from(0, FEWEST + 1))  # the last is a literal
             query(connection, f"ALTER TABLE {it.name.quoted()} MODIFY v VARCHAR(50) CHARACTER SET utf8mb4 DEFAULT 'ß'")
-            it.write(rows_from(1000, BOUND + 1))
+            it.write(rows_from(1000, FEWEST + 1))
             query(connection, f"INSERT INTO {it.name.quoted()} (id, u) VALUES (5000, 5000)")
             found = query(connection, f"SELECT v, COUNT(*) FROM {it.name.quoted()} GROUP BY v ORDER BY 2")
-            assert found == [("ß".encode(), 1), ("é".encode(), 2 * (BOUND + 1))]
+            assert found == [("ß".encode(), 1), ("é".encode(), 2 * (FEWEST + 1))]
 
 
 @pytest.mark.without_tidb
@@ -182,7 +179,7 @@ def test_text_is_converted_for_a_column_that_has_another_charset_meanwhile(
     with fresh_target(at) as connection:
         it = Written(connection, target_dialect(at), TableName(schema, "t"))
         target.sql(f"ALTER TABLE t MODIFY {column('u', 'latin1')}, MODIFY {column('v', 'utf8mb4')}", database=schema)
-        it.write([(b"%d" % number, "é".encode(), "é".encode("latin1")) for number in range(BOUND)])
+        it.write([(b"%d" % number, "é".encode(), "é".encode("latin1")) for number in range(FEWEST)])
         read = "SELECT DISTINCT CONVERT(u USING utf8mb4), CONVERT(v USING utf8mb4) FROM t"
         assert target.sql(read, database=schema) == [("é", "é")]
 
@@ -198,23 +195,23 @@ def test_a_statement_that_the_server_has_lost_is_prepared_by_another_connection(
     it = Written(first, target_dialect(at), TableName(schema, "t"))
     it.write(rows_from(0))
     (prepared,) = first._prepared.values()
-    first._execute_command(0x19, struct.pack("<I", prepared.number))
+    first._execute_command(0x19, struct.pack("<I", prepared))
 
     run_transaction(at, lambda connection: [execute(connection, one) for one in it.statements(rows_from(1000))])
 
     assert target_connection(at) is not first
-    assert mariadb_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(2 * BOUND,)]
+    assert mariadb_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(2 * FEWEST,)]
 
 
 def test_a_connection_keeps_few_statements(
-    target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
+    mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded, "_MOST_PREPARED", 10 * 3 * SMALL)
-    schema, at = fresh_schema(target), endpoint("target", target)
-    target.sql("; ".join(f"CREATE TABLE t{number} ({COLUMNS})" for number in range(15)), database=schema)
+    monkeypatch.setattr(guarded, "_MOST_PREPARED", 10)
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+    mariadb_target.sql("; ".join(f"CREATE TABLE t{number} ({COLUMNS})" for number in range(15)), database=schema)
 
     def kept() -> int:
-        ((_, count),) = target.sql("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'") or [("", 0)]  # TiDB counts none
+        ((_, count),) = mariadb_target.sql("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'")
         return int(count)
 
     before = kept()
@@ -224,29 +221,28 @@ def test_a_connection_keeps_few_statements(
         for first in (0, 1000):
             for table in tables:
                 table.write(rows_from(first))
-        assert all(table.ids() == [*range(BOUND), *range(1000, 1000 + BOUND)] for table in tables)
-        assert kept() - before == (0 if target.flavour == "tidb" else 10)
+        assert all(table.ids() == [*range(FEWEST), *range(1000, 1000 + FEWEST)] for table in tables)
+        assert kept() - before == 10
         connection.reset()
         assert kept() == before
         query(connection, "SET autocommit = 1")
         tables[-1].write(rows_from(2000))
 
 
-@pytest.mark.without_tidb
-def test_a_target_without_prepared_statements_is_named(target: Server, fresh_schema: FreshSchema) -> None:
-    schema, at = fresh_schema(target), endpoint("target", target)
-    target.sql(f"CREATE TABLE t ({COLUMNS})", database=schema)
-    ((usual,),) = target.sql("SELECT @@GLOBAL.max_prepared_stmt_count")
+def test_a_target_without_prepared_statements_is_named(mariadb_target: Server, fresh_schema: FreshSchema) -> None:
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+    mariadb_target.sql(f"CREATE TABLE t ({COLUMNS})", database=schema)
+    ((usual,),) = mariadb_target.sql("SELECT @@GLOBAL.max_prepared_stmt_count")
     with fresh_target(at) as connection:
         it = Written(connection, target_dialect(at), TableName(schema, "t"))
-        target.sql("SET GLOBAL max_prepared_stmt_count = 0")
+        mariadb_target.sql("SET GLOBAL max_prepared_stmt_count = 0")
         try:
             with pytest.raises(TargetLimit, match="Raise max_prepared_stmt_count"):
                 it.write(rows_from(0))
         finally:
-            target.sql(f"SET GLOBAL max_prepared_stmt_count = {usual}")
+            mariadb_target.sql(f"SET GLOBAL max_prepared_stmt_count = {usual}")
         it.write(rows_from(0))
-        assert it.ids() == list(range(BOUND))
+        assert it.ids() == list(range(FEWEST))
 
 
 def test_rows_of_a_merged_table_that_meet_others_wait(
@@ -262,6 +258,6 @@ def test_rows_of_a_merged_table_that_meet_others_wait(
 
     migration.stops(RowsCollide)
 
-    assert (bound_on(target) > before) == (target.flavour != "tidb")
+    assert (bound_on(target) > before) == (target.flavour == "mariadb")
     assert target.sql(f"SELECT COUNT(*), MAX(id) FROM {schema}.t") == [(MANY + 1, MANY)]
     assert target.sql(f"SELECT COUNT(*) FROM {schema}_meta.dm_contested_row") == [(1,)]

@@ -148,7 +148,7 @@ _ELSEWHERE: Final = (
     "flush_waits savepoints_release_locks under_sql_mode text_is_utf8 updates_index_0 upserts_wide_bits checks_need "
     "max_error_count_rises alters_one_change_at_a_time computes_as_sources default_functions changes_charsets ddl_jobs "
     "names_lock_holders adds_indexes_faster foreign_keys_need transaction_limits "
-    "row_limits warns_about_plans binds_rows"
+    "row_limits warns_about_plans"
 )
 """Facts that need more than a few statements: tests of the code that reads them hold them."""
 

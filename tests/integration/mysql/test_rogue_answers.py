@@ -1,4 +1,4 @@
-"""A rogue server's answers to a prepared statement: it gets no file of this machine, and each is a typed error."""
+"""A rogue server's answers to a bulk execution: it gets no file of this machine, and each is a typed error."""
 
 import struct
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from airflow_provider_dm.engine.mysql.endpoint import Endpoint
 from airflow_provider_dm.engine.mysql.errors import LocalFileRequested
 from tests.integration.relay.rogue import OK, Rogue, Session, local_infile
 
-PREPARE, EXECUTE = 0x16, 0x17
+PREPARE, EXECUTE = 0x16, 0xFA
 PREPARED = b"\0" + struct.pack("<IHHxH", 1, 0, 0, 0)
 """A statement without parameters."""
 FILE = local_infile("/etc/passwd")
@@ -19,7 +19,7 @@ FILE = local_infile("/etc/passwd")
 
 @dataclass(eq=False)
 class Preparing(Rogue):
-    """Answers COM_STMT_PREPARE and COM_STMT_EXECUTE with these payloads."""
+    """Answers COM_STMT_PREPARE and COM_STMT_BULK_EXECUTE with these payloads."""
 
     to_prepare: bytes = PREPARED
     to_execute: bytes = OK
@@ -48,6 +48,6 @@ def test_a_prepared_statement_sends_no_file(rogue: Preparing, error: type[Except
         connection = connect(Endpoint("rogue", "127.0.0.1", rogue.port, "root"))
         query(connection, "SELECT 7")
         with pytest.raises(error):
-            connection.execute_prepared(b"INSERT INTO t VALUES (1)", bytes(5))
+            connection.execute_bulk(b"INSERT INTO t VALUES (1)", memoryview(bytes(5)))
         assert not connection.open
     assert b"root:" not in rogue.received
