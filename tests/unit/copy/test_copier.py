@@ -100,3 +100,19 @@ def test_a_keyless_copy_is_skipped_if_its_chunk_has_changed(
 
     assert read_round.copy_chunk(job, cast(Any, Reader()), PageSizes(), ENDPOINT) == now
     assert refused == []
+
+
+def test_each_reader_begins_with_another_table() -> None:
+    """Whole tables and started chunks are first for all of them."""
+
+    def job(number: int, table: Table, last_key: str | None = None) -> ChunkJob:
+        chunk = ChunkProgress(number, table.name, round=1, last_key=last_key)
+        return replace(JOB, chunk=chunk, mapping=map_table(table, table))
+
+    a, b, c = (replace(TABLE, name=TableName("shop", name)) for name in "abc")
+    jobs = [job(5, c), job(4, b, "[7]"), job(3, b), job(2, a), job(1, a), job(6, replace(KEYLESS, name=c.name))]
+
+    orders = [[one.chunk.number for one in read_round.in_turn(jobs, number, 3)] for number in range(3)]
+
+    assert orders == [[6, 4, 1, 2, 3, 5], [6, 4, 3, 5, 1, 2], [6, 4, 5, 1, 2, 3]]
+    assert read_round.in_turn([], 1, 2) == []
