@@ -1,7 +1,7 @@
 """A full copy of one table: the real Spark app beside mydumper and myloader, MariaDB to MariaDB.
 
 With `--target mysql` or `tidb`: MariaDB to that, without a peer. The environment variable DM_TIDB_SERVER names TiDB's
-program. MySQL does not allow LOAD DATA LOCAL by default, so rows are inserted there, as in TiDB.
+program.
 
 Both sides copy into the same target server, into a schema that is dropped before each run; each copy is compared with
 the source, outside of the clock. Spark runs as `local[2]`. mydumper and myloader have 2 or 4 threads, whichever is

@@ -25,7 +25,7 @@ all its own shards have executed it (shard/group.py); the first source to report
 A decision covers the DDL texts that are reported at that time (`settled`). A source that reports later continues only
 if its text is one of them.
 
-This module has values only; each change is one compare-and-set of the row (meta/ddl_locks.py). The lock coordinates the
+This module has values only; each change is a write to the locked row (meta/ddl_locks.py). The lock coordinates the
 sources and informs users. The target records that a DDL has been executed, and the texts that count as executed by it.
 So a lost or restored metadata DB can delay a DDL, but never cause a second execution (downstream/shard_groups.py).
 """

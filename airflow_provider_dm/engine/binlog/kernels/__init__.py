@@ -12,6 +12,7 @@ handles that event or row, and raises the error if it is invalid. So unusual cas
     cells       one cell of a row image as canonical text
     rows        row images as cells, side by side
     literals    cells side by side as the tuples of an INSERT
+    parameters  cells side by side as the parameters of a bulk execution
     split       events to row images
     chains      consecutive changes of one row as one
     headers     events to transactions, by their headers
