@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,21 +80,21 @@ class Written:
         (table,) = read_tables(self.connection, [self.name]).values()
         return map_table(table, table)
 
-    def statements(self, rows: Sequence[Row]) -> list[SqlStatement]:
-        return list(write_tuple_cells(self.mapping, Cells.of(rows), np.arange(len(rows)), Verb.INSERT, self.dialect))
+    def statements(self, rows: Sequence[Row], verb: Verb = Verb.INSERT) -> list[SqlStatement]:
+        return list(write_tuple_cells(self.mapping, Cells.of(rows), np.arange(len(rows)), verb, self.dialect))
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write the rows, at least FEWEST, in one transaction."""
-        statements = self.statements(rows)
+    def write(self, rows: Sequence[Row], verb: Verb = Verb.INSERT) -> int:
+        """Write the rows, at least FEWEST, in one transaction. Return the rows affected."""
+        statements = self.statements(rows, verb)
         assert (statements[0].parameters is not None) == self.dialect.executes_bulk
         self.connection.begin()
         try:
-            for statement in statements:
-                execute(self.connection, statement)
+            affected = sum(execute(self.connection, statement) for statement in statements)
         except BaseException:
             self.connection.rollback()
             raise
         self.connection.commit()
+        return affected
 
     def ids(self) -> list[int]:
         return [number for (number,) in query(self.connection, f"SELECT id FROM {self.name.quoted()} ORDER BY id")]
@@ -131,6 +132,48 @@ def test_a_row_that_the_target_refuses_is_an_error_and_nothing_is_written(
         assert it.ids() == [7]
         it.write(rows_from(100))
         assert it.ids() == [7, *range(100, 100 + FEWEST)]
+
+
+KINDS = {
+    "plain": "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, u INT UNIQUE, v VARCHAR(9))",
+    "without a key": "CREATE TABLE t (id INT, u INT, v VARCHAR(9))",
+    "trigger": "CREATE TABLE seen (id INT, v INT); CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(9)); "
+    "CREATE TRIGGER one AFTER INSERT ON t FOR EACH ROW INSERT INTO seen VALUES (NEW.id, NEW.u)",
+    "partitions": "CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(9)) PARTITION BY HASH (id) PARTITIONS 3",
+    "foreign key": "CREATE TABLE p (u INT PRIMARY KEY); INSERT INTO p SELECT seq FROM seq_0_to_999; "
+    "CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(9), FOREIGN KEY (u) REFERENCES p (u))",
+    "check": "CREATE TABLE t (id INT PRIMARY KEY, u INT CHECK (u < 1000), v VARCHAR(9))",
+    "Aria": "CREATE TABLE t (id INT PRIMARY KEY, u INT, v VARCHAR(9)) ENGINE = Aria",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bulk_execution_has_the_effects_of_literals(
+    mariadb_target: Server, fresh_schema: FreshSchema, kind: str
+) -> None:
+    """Rows, affected rows, errors, and the rows that a trigger writes."""
+
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+
+    def effects(*, bulk: bool) -> list[object]:
+        mariadb_target.sql(f"DROP TABLE IF EXISTS t, p, seen; {KINDS[kind]}", database=schema)
+        with fresh_target(at) as connection:
+            it = Written(connection, replace(target_dialect(at), executes_bulk=bulk), TableName(schema, "t"))
+            found: list[object] = [it.write(rows_from(0)), it.write(rows_from(FEWEST // 2), Verb.UPSERT)]
+            found.append(it.write([(key, u, b"new") for key, u, _ in rows_from(0)], Verb.UPSERT))
+            found.append(it.write(rows_from(10), Verb.REPLACE))
+            for bad in ((b"7", b"7", None), (b"999", b"1000", None)):
+                try:
+                    found.append(it.write([*rows_from(500), bad]))
+                except (DuplicateInTarget, TargetRefused) as error:
+                    found.append(error.message())
+            tables = ("t", "seen") if kind == "trigger" else ("t",)
+            return [
+                *found,
+                *(mariadb_target.sql(f"SELECT * FROM {one} ORDER BY id, v", database=schema) for one in tables),
+            ]
+
+    assert effects(bulk=True) == effects(bulk=False)
 
 
 @pytest.mark.without_tidb
