@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dm.engine.binlog.images import Cells
 from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.downstream.bound_rows import FEWEST
-from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused
+from airflow_provider_dm.engine.downstream.errors import DuplicateInTarget, TargetLimit, TargetRefused, TargetWarned
 from airflow_provider_dm.engine.downstream.row_statements import Dialect, SqlStatement, Verb
 from airflow_provider_dm.engine.downstream.session import (
     execute,
@@ -174,6 +174,27 @@ def test_bulk_execution_has_the_effects_of_literals(
             ]
 
     assert effects(bulk=True) == effects(bulk=False)
+
+
+@pytest.mark.parametrize("time", ["BEFORE", "AFTER"])
+def test_only_warnings_outside_triggers_are_errors(
+    mariadb_target: Server, fresh_schema: FreshSchema, time: str
+) -> None:
+    """After a bulk execution MariaDB counts the warnings inside triggers too, but does not show them."""
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+    mariadb_target.sql(
+        "CREATE TABLE none (id INT); CREATE TABLE t (id INT PRIMARY KEY, u DECIMAL(5), v VARCHAR(3)); "
+        f"CREATE TRIGGER one {time} INSERT ON t FOR EACH ROW SELECT id FROM none INTO @found",
+        database=schema,
+    )
+    with fresh_target(at) as connection:
+        it = Written(connection, target_dialect(at), TableName(schema, "t"))
+
+        assert it.write(rows_from(0)) == FEWEST
+        with pytest.raises(TargetWarned):
+            it.write([(b"1000", b"1.5", None), *rows_from(100)])
+
+        assert it.ids() == list(range(FEWEST))
 
 
 @pytest.mark.without_tidb
