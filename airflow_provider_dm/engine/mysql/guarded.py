@@ -176,6 +176,7 @@ class GuardedConnection(pymysql.connections.Connection):
 
     def connect(self, sock: Any = None) -> None:
         """Connect as PyMySQL does. Raises MySQLError for every kind of malformed answer."""
+        self._prepared.clear()  # a new session gives the same numbers to other statements
         try:
             super().connect(sock)
         except _STUMBLES as error:

@@ -267,6 +267,24 @@ def test_a_statement_that_the_server_has_lost_is_prepared_by_another_connection(
     assert mariadb_target.sql("SELECT COUNT(*) FROM t", database=schema) == [(2 * FEWEST,)]
 
 
+def test_a_connection_that_is_opened_again_prepares_its_statements_again(
+    mariadb_target: Server, fresh_schema: FreshSchema
+) -> None:
+    """The numbers of statements begin at 1 in each session: an old number may be that of another table's statement."""
+    schema, at = fresh_schema(mariadb_target), endpoint("target", mariadb_target)
+    mariadb_target.sql(f"CREATE TABLE a ({COLUMNS}); CREATE TABLE b ({COLUMNS})", database=schema)
+    with fresh_target(at) as connection:
+        a, b = (Written(connection, target_dialect(at), TableName(schema, name)) for name in ("a", "b"))
+        a.write(rows_from(0))
+        connection.close()
+        connection.connect()
+        b.write(rows_from(1000))
+        a.write(rows_from(2000))
+
+        assert a.ids() == [*range(FEWEST), *range(2000, 2000 + FEWEST)]
+        assert b.ids() == list(range(1000, 1000 + FEWEST))
+
+
 def test_a_connection_keeps_few_statements(
     mariadb_target: Server, fresh_schema: FreshSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
