@@ -2,9 +2,10 @@
 
 Such a row takes half of the CPU of one in an INSERT of literals (docs/how-to/sync-modes.md).
 
-The server converts what is sent as it converts literals, also if a column has got another character set meanwhile: text
-in UTF-8, numbers and times are sent as text; other character sets as bytes that the statement names the character set
-of. Tables with numbers that go into columns of another type are written by literals.
+The server converts parameters as it converts literals, even if a column's character set was changed after the table's
+definition was read. UTF-8 text, numbers and times are sent as text. Text in another character set is sent as bytes, and
+the statement names the character set. A table with a number that goes into a column of another type is written by
+literals.
 
 Protocol: https://mariadb.com/docs/server/reference/clientserver-protocol/3-binary-protocol-prepared-statements/com_stmt_bulk_execute
 """

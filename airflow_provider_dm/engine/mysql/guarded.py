@@ -108,7 +108,7 @@ class GuardedConnection(pymysql.connections.Connection):
         self._authenticating = False
 
     def write_packet(self, payload: bytes) -> None:
-        """Write a packet; the login's, with TLS also the one before it, with MariaDB's extension in their filler."""
+        """Write a packet. The login packet, and the TLS request before it, get MariaDB's capability in the filler."""
         if self._authenticating and payload[_FILLER] == bytes(_FILLER.stop - _FILLER.start):
             payload = payload[: _FILLER.stop - 4] + _BULK_OPERATIONS + payload[_FILLER.stop :]
         super().write_packet(payload)
