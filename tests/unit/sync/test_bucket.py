@@ -1,6 +1,7 @@
 """Rows that a target may hold to be one are in one bucket, for ever."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.images import Cells
+from airflow_provider_dm.engine.binlog.kernels import build
 from airflow_provider_dm.engine.mysql.identifiers import TableName
 from airflow_provider_dm.engine.rules.mapping import TableMapping
 from airflow_provider_dm.engine.schema.model import Column, Index, Table
 from airflow_provider_dm.engine.schema.text_folds import TextFold
 from airflow_provider_dm.engine.sync.plan.bucket import RUN, bucket_function, bucket_numbers
 from airflow_provider_dm.engine.sync.plan.plan_parts import TargetPart, target_part
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kernels() -> None:
+    build.warm()
 
 
 def text(name: str, position: int, collation: str) -> Column:
@@ -126,9 +133,13 @@ def test_images_are_hashed_without_ambiguity(one: tuple[bytes, bytes], other: tu
     assert (bucket(one) == bucket(other)) == (one == other)
 
 
-@given(st.lists(st.integers(-(2**63), 2**64 - 1) | st.integers(-100, 2000), min_size=1), st.sampled_from([1, 3, 64]))
-def test_the_buckets_of_many_integers_are_those_of_each(values: list[int], buckets: int) -> None:
-    part, rows = part_of(number("a", 0)), [(b"%d" % value,) for value in values]
+@pytest.mark.parametrize("lowest", [-(2**63), 0])
+@given(st.data(), st.sampled_from([1, 3, 64]))
+def test_the_buckets_of_many_integers_are_those_of_each(lowest: int, data: st.DataObject, buckets: int) -> None:
+    integers = st.integers(lowest, lowest + 2**64 - 1) | st.integers(max(lowest, -100), 2000)
+    values = data.draw(st.lists(integers, min_size=1))
+    column = number("a", 0) if lowest else replace(number("a", 0), column_type="bigint unsigned")
+    part, rows = part_of(column), [(b"%d" % value,) for value in values]
     bucket = bucket_function(part, buckets)
 
     assert bucket_numbers(part, buckets, Cells.of(rows)).tolist() == [bucket(row) for row in rows]

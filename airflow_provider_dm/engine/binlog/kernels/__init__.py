@@ -6,7 +6,7 @@ handles that event or row, and raises the error if it is invalid. So unusual cas
 
     machine     operations that numba lacks: unaligned loads and stores, carry-less and wide multiplication
     crc32       the checksum of an event
-    digits      integers as text
+    digits      integers as text, and back
     floats      shortest decimal text of a double
     times       dates and times as text
     cells       one cell of a row image as canonical text

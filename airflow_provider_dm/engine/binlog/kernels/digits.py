@@ -1,13 +1,14 @@
-"""Writes integers as decimal digits to the address `out`, and returns the address after them."""
+"""Integers as decimal digits. Functions that write write to the address `out`, and return the address after them."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, uint64
+from numba import int64, njit, uint64
 
-from airflow_provider_dm.engine.binlog.kernels.machine import bit_length, store1, store2
+from airflow_provider_dm.engine.binlog.kernels.build import BYTES, LIST, entry
+from airflow_provider_dm.engine.binlog.kernels.machine import bit_length, load1, store1, store2
 
 _ZERO, _MINUS = uint64(ord("0")), uint64(ord("-"))
 _POWERS: Final = np.array([10**exponent for exponent in range(20)], np.uint64)
@@ -68,3 +69,23 @@ def write_signed(bits: Any, size: int, out: int) -> int:
         out += 1
         bits = (top << uint64(1)) - bits  # with 64 bits the shift returns 0
     return write_unsigned(bits, out)
+
+
+@entry(f"int64[::1]({BYTES}, {LIST}, int64, int64)")
+def read_column(text: Any, ends: Any, width: int, column: int) -> Any:
+    """Return the integers in a column of cells side by side (`images.Cells`: text, ends, `width` columns).
+
+    Those above 2**63 are in two's complement; NULL is 0.
+    """
+    source, numbers = int64(text.ctypes.data), np.zeros(len(ends) // width, np.int64)
+    for row in range(len(numbers)):
+        cell = row * width + column
+        end, at = ends[cell], int64(0)
+        if cell:
+            at = ends[cell - 1] ^ (ends[cell - 1] >> 63)
+        is_negative = at < end and load1(source + at) == _MINUS
+        value = uint64(0)
+        for place in range(at + is_negative, end):
+            value = value * uint64(10) + load1(source + place) - _ZERO
+        numbers[row] = int64(uint64(0) - value if is_negative else value)
+    return numbers

@@ -58,9 +58,10 @@ def bucket_function(part: TargetPart, buckets: int) -> BucketOf:
 
 
 def bucket_numbers(part: TargetPart, buckets: int, cells: Cells) -> Any:
-    """Return the buckets of all rows of `cells`, as `bucket_function` does for one."""
+    """Return the buckets of all rows of `cells`, as `bucket_function` does for one. Needs the kernels."""
     if len(part.hashed) == 1 and part.key == part.hashed and _is_integer(part, part.hashed[0]):
-        runs = np.array([int(value or 0) // RUN for value in cells.column(part.hashed[0])], np.int64)
+        numbers, column = cells.integers(part.hashed[0]), part.mapping.source.columns[part.hashed[0]]
+        runs = ((numbers.view(np.uint64) if column.unsigned else numbers) // RUN).astype(np.int64)
         spread = (runs // buckets).astype(np.uint64) * np.uint64(_FIBONACCI) >> np.uint64(48)
         return (xxhash.xxh64_intdigest(_name(part)) % buckets + runs + spread.astype(np.int64)) % buckets
     hashed = range(cells.columns) if part.key is None else part.hashed

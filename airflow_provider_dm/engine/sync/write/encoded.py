@@ -193,7 +193,7 @@ class EncodedFold:
             # A copy, because the buffer of a piece is larger than its rows.
             cells = [_cells(piece, AFTER) for piece in pieces]
             rows = Cells.joined([replace(joined, text=bytes(joined.text)) for joined in cells])
-            return FoldedCells([], rows, Cells.none(rows.columns)) if _keys_are_distinct(rows, key) else None
+            return FoldedCells([], rows, Cells.none(rows.columns)) if _are_distinct(rows, part) else None
         if not self._can_join(table, pieces[0].layouts[0]):
             return None
         batch = whole.together(pieces)
@@ -272,10 +272,13 @@ def _cells(batch: Batch, place: int) -> Cells:
     return batch.cells(0, place, columns) if len(batch) else Cells.none(len(columns))
 
 
-def _keys_are_distinct(cells: Cells, key: Sequence[int]) -> bool:
-    columns = [cells.column(number) for number in key]
-    keys = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
-    return len(set(keys)) == len(cells)
+def _are_distinct(cells: Cells, part: TargetPart) -> bool:
+    """Return True if no two rows have the same key."""
+    key = part.key or ()
+    if len(key) == 1 and part.mapping.source.columns[key[0]].data_type in INTEGERS:
+        numbers = cells.integers(key[0])
+        return bool((numbers[1:] > numbers[:-1]).all()) or len(np.unique(numbers)) == len(numbers)
+    return len(set(zip(*(cells.column(number) for number in key), strict=True))) == len(cells)
 
 
 def by_bucket(cells: Cells, part: TargetPart, buckets: int) -> Iterator[tuple[int, CellRows]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_dm.engine.binlog.cells import Cell, CellKind
 from airflow_provider_dm.engine.binlog.errors import MalformedImage
-from airflow_provider_dm.engine.binlog.images import canonical_cells, rows_of
+from airflow_provider_dm.engine.binlog.images import Cells, canonical_cells, rows_of
 from airflow_provider_dm.engine.binlog.layout import PLAIN_ONLY, Layout
 from airflow_provider_dm.engine.schema import numbers
 from airflow_provider_dm.engine.schema.codec import Row
@@ -194,3 +194,9 @@ def test_kinds_that_only_python_writes_are_named() -> None:
     kinds = {one.kind for one in WAYS}
     assert kinds | PLAIN_ONLY == set(CellKind)
     assert not kinds & PLAIN_ONLY
+
+
+def test_a_column_of_integers_is_read_as_numbers() -> None:
+    cells = Cells.of([(b"x", b"-7"), (None, None), (b"", b"18446744073709551615"), (b"y", b"0")])
+
+    assert cells.integers(1).view(np.uint64).tolist() == [2**64 - 7, 0, 2**64 - 1, 0]
